@@ -203,7 +203,7 @@ func (a *answers) settle(ctx context.Context, c *toolCall, resp *Response) {
 	value, err := proto.Marshal(record)
 	if err != nil || len(value) > a.most {
 		record = &statev1.AnswerRecord{Request: record.GetRequest(), View: record.GetView(), TooLarge: true}
-		value, _ = proto.Marshal(record) //nolint:errcheck // digests and a name
+		value, _ = proto.Marshal(record)
 	}
 	_, _ = a.store.Update(ctx, mine.key, value, mine.revision, a.ttl) // else its outcome counts as unknown
 }

@@ -118,6 +118,15 @@ func (i *invocation) found(tool *catalog.Tool) {
 	}
 }
 
+// preview notes that the backend is asked what the call would do.
+func (i *invocation) preview() {
+	if i != nil {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.event.Preview = true
+	}
+}
+
 // recordCall writes the first line of a call that is about to reach the backend, where the
 // trail has one. It refuses the call where that must be recorded and cannot be.
 func (a *auditor) recordCall(ctx context.Context, c *toolCall) *errmap.Error {

@@ -13,7 +13,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
-	"github.com/outrigger-mcp/outrigger/internal/source/shown"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -34,6 +33,7 @@ func (p *previews) choose(_ context.Context, c *toolCall) *errmap.Error {
 	}
 	c.req = c.req.copied()
 	c.becomePreview(c.req)
+	c.req.invocation().preview()
 	return nil
 }
 
@@ -85,6 +85,7 @@ func (p *previews) ask(ctx context.Context, c *toolCall) *errmap.Error {
 	if c.tool.Preview == nil || c.input != nil {
 		return nil
 	}
+	c.req.invocation().preview()
 	if p.auditor.trail.IsOn() { // the backend hears of it
 		if err := p.auditor.recordCall(ctx, c); err != nil {
 			return err
@@ -97,8 +98,7 @@ func (p *previews) ask(ctx context.Context, c *toolCall) *errmap.Error {
 	defer one.endTurn()
 	said, err := p.run(ctx, one)
 	if err != nil {
-		text, _ := shown.CutBytes(err.ModelText(errmap.About{ToolCall: true, Idempotent: true}), maxPreview)
-		said = "it failed: " + text
+		said = "it failed: " + content.CutText(err.ModelText(errmap.About{ToolCall: true, Idempotent: true}), maxPreview)
 	}
 	c.preview = said
 	return nil
@@ -143,17 +143,10 @@ func (c *toolCall) looksLikePreview() bool {
 // advisePreview adds to a refusal that the caller may still have a preview.
 func advisePreview(c *toolCall, refused *errmap.Error) *errmap.Error {
 	if refused != nil && c.tool.Preview != nil {
-		refused.Advice = "Do not call it again until an operator allows it. A preview changes nothing and may run: set " + content.PreviewKey +
-			" to true in _meta."
+		refused.Advice = content.PreviewAdvice
 	}
 	return refused
 }
-
-// Bounds of the words about arguments in a question.
-const (
-	maxWorded = 16
-	maxWords  = 120
-)
 
 // argumentsShown are the arguments of a call for the user who is asked: without secrets and what the caller does not see in results,
 // and with the words of the schema for those at the top.
@@ -163,7 +156,7 @@ func (c *toolCall) argumentsShown(ctx context.Context, rules Rules) (arguments [
 		arguments = c.withoutRequestID()
 	}
 	if c.tool.Native || c.tool.TakesStream() {
-		return arguments, worded(c.tool.Input.Advertised(), arguments)
+		return arguments, content.Worded(c.tool.Input.Advertised(), arguments)
 	}
 	var view *policy.View
 	if rules != nil {
@@ -179,92 +172,6 @@ func (c *toolCall) argumentsShown(ctx context.Context, rules Rules) (arguments [
 		how, varies := view.Treatment("", fd)
 		return varies || how != transcode.Treatment{}
 	}
-	arguments = appendVisible(nil, arguments, c.tool.Method.Descriptor.Input(), hides)
-	return arguments, worded(c.tool.Input.Advertised(), arguments)
-}
-
-// appendVisible appends the JSON of a message without the fields that are to be hidden.
-func appendVisible(dst, object []byte, md protoreflect.MessageDescriptor, hides func(protoreflect.FieldDescriptor) bool) []byte {
-	if md == nil || !jsontext.IsObject(object) {
-		return append(dst, object...)
-	}
-	dst = append(dst, '{')
-	empty := true
-	for name, value := range jsontext.Members(object) {
-		fd := md.Fields().ByJSONName(name)
-		if fd == nil {
-			fd = md.Fields().ByName(protoreflect.Name(name))
-		}
-		if fd != nil && hides(fd) {
-			continue
-		}
-		if !empty {
-			dst = append(dst, ',')
-		}
-		empty = false
-		dst = append(jsontext.AppendString(dst, name), ':')
-		switch {
-		case fd == nil || fd.Message() == nil:
-			dst = append(dst, value...)
-		case fd.IsMap():
-			dst = appendEach(dst, value, fd.MapValue().Message(), hides)
-		case fd.IsList():
-			dst = appendEach(dst, value, fd.Message(), hides)
-		default:
-			dst = appendVisible(dst, value, fd.Message(), hides)
-		}
-	}
-	return append(dst, '}')
-}
-
-// appendEach is appendVisible for each value of a map or of a list of messages.
-func appendEach(dst, values []byte, md protoreflect.MessageDescriptor, hides func(protoreflect.FieldDescriptor) bool) []byte {
-	if jsontext.IsObject(values) {
-		dst = append(dst, '{')
-		n := 0
-		for name, value := range jsontext.Members(values) {
-			if n++; n > 1 {
-				dst = append(dst, ',')
-			}
-			dst = appendVisible(append(jsontext.AppendString(dst, name), ':'), value, md, hides)
-		}
-		return append(dst, '}')
-	}
-	if len(values) == 0 || values[0] != '[' {
-		return append(dst, values...)
-	}
-	dst = append(dst, '[')
-	n := 0
-	for value := range jsontext.Elements(values) {
-		if n++; n > 1 {
-			dst = append(dst, ',')
-		}
-		dst = appendVisible(dst, value, md, hides)
-	}
-	return append(dst, ']')
-}
-
-// worded is what the schema says of the arguments that are there: the title of each, else the first sentence of its description.
-func worded(input, arguments []byte) string {
-	properties, _ := jsontext.Lookup(input, "properties")
-	var out []string
-	for name := range jsontext.Members(arguments) {
-		property, ok := jsontext.Lookup(properties, name)
-		if !ok || len(out) == maxWorded {
-			continue
-		}
-		title, _ := jsontext.Lookup(property, "title")
-		text, _ := jsontext.Text(title)
-		if text == "" {
-			described, _ := jsontext.Lookup(property, "description")
-			text, _ = jsontext.Text(described)
-			text, _, _ = strings.Cut(text, "\n")
-			text, _, _ = strings.Cut(text, ". ")
-		}
-		if text = strings.TrimSuffix(strings.TrimSpace(text), "."); text != "" {
-			text, _ = shown.CutBytes(text, maxWords)
-			out = append(out, name+": "+text)
-		}
-	}
-	return strings.Join(out, "; ")
+	arguments = content.Visible(arguments, c.tool.Method.Descriptor.Input(), hides)
+	return arguments, content.Worded(c.tool.Input.Advertised(), arguments)
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
@@ -64,7 +65,7 @@ func uuidOf(sum [32]byte) string {
 
 // isUUID4 reports whether a text is a UUID of version 4 in lower case.
 func isUUID4(s string) bool {
-	if len(s) != 36 || s[14] != '4' || !strings.Contains("89ab", s[19:20]) {
+	if len(s) != 36 || s[14] != '4' || s[19] != '8' && s[19] != '9' && s[19] != 'a' && s[19] != 'b' {
 		return false
 	}
 	for i := range len(s) {
@@ -99,12 +100,8 @@ func (e *encoder) fillRequestID(c *toolCall) {
 		}
 	}
 	c.requestID = e.ids.of(c)
-	filled := append(jsontext.AppendString([]byte{'{'}, c.tool.RequestID.JSONName()), ':')
-	filled = jsontext.AppendString(filled, c.requestID)
-	for name, value := range jsontext.Members(c.withoutRequestID()) {
-		filled = append(append(jsontext.AppendString(append(filled, ','), name), ':'), value...)
-	}
-	c.repair.arguments = append(filled, '}')
+	names := c.requestIDNames()
+	c.repair.arguments = content.WithText(arguments, names[0], c.requestID, names[:]...)
 }
 
 // requestIDNames are the names of the field with the id in JSON.
@@ -114,17 +111,8 @@ func (c *toolCall) requestIDNames() [2]string {
 
 // withoutRequestID are the arguments of a call without the id of its request.
 func (c *toolCall) withoutRequestID() []byte {
-	out, names := []byte{'{'}, c.requestIDNames()
-	for name, value := range jsontext.Members(c.arguments()) {
-		if name == names[0] || name == names[1] {
-			continue
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(jsontext.AppendString(out, name), ':'), value...)
-	}
-	return append(out, '}')
+	names := c.requestIDNames()
+	return content.Without(c.arguments(), names[:]...)
 }
 
 // keepRequestID gives a call the id that it had in an earlier round.

@@ -24,10 +24,14 @@ func TestStatesOfOtherVersionsOpen(t *testing.T) {
 		"asked, before":              {"\x01", state{asked: true, backend: []byte{}}, true},
 		"with the asker":             {"\x050123456789abcdef01234567\x01", state{asked: true, backend: []byte{}, asker: asker}, true},
 		"with the asker and a state": {"\x040123456789abcdef01234567\x01backend", state{backend: []byte("backend"), asker: asker}, true},
+		"with an id":                 {"\x09\x02idbackend", state{asked: true, backend: []byte("backend"), requestID: "id"}, true},
+		"with the asker and an id":   {"\x0d0123456789abcdef01234567\x01\x02id", state{asked: true, backend: []byte{}, asker: asker, requestID: "id"}, true},
+		"an id that is cut off":      {"\x09\x03id", state{}, false},
+		"no id":                      {"\x09", state{}, false},
 		"cut off":                    {"\x040123456789abcdef", state{}, false},
 	} {
 		got, ok := decodeState([]byte(tc.plain))
-		if ok != tc.ok || got.asked != tc.want.asked || got.confirmed != tc.want.confirmed || !got.asker.Equal(tc.want.asker) || cmp.Diff(tc.want.backend, got.backend) != "" {
+		if ok != tc.ok || got.asked != tc.want.asked || got.requestID != tc.want.requestID || got.confirmed != tc.want.confirmed || !got.asker.Equal(tc.want.asker) || cmp.Diff(tc.want.backend, got.backend) != "" {
 			t.Errorf("%s: got %+v %v", name, got, ok)
 		}
 		if tc.ok && string(got.encode()) != tc.plain {

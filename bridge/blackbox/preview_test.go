@@ -5,7 +5,11 @@ package blackbox_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,11 +18,14 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // The fields of shop.v1.Order.
@@ -336,5 +343,74 @@ func TestIDsOfRequestsAreFixedWhereTheRunIs(t *testing.T) {
 		} else if !slices.Equal(first, s.ids) || s.ids[0] == s.ids[1] {
 			t.Errorf("ids %v, then %v", first, s.ids)
 		}
+	}
+}
+
+// TestPreviewsAreAudited: one that was asked for, and one for a question.
+func TestPreviewsAreAudited(t *testing.T) {
+	t.Parallel()
+	for _, required := range []bool{false, true} {
+		s := &shopkeeper{}
+		path, configure := audited(t, func(a *configv1.Audit) { a.Required = required })
+		ann := s.open(t, both(asks, configure))
+		call := toolCall(ann.bridge, "shop.delete", `{"name":"a"}`)
+		call.Preview = true
+		ann.bridge.Handle(t.Context(), call)
+		asked := ann.send("tools/call", `"name":"shop_delete","arguments":{"name":"a"}`)
+		ann.send("tools/call", `"name":"shop_delete","arguments":{"name":"a"}`+consent(asked))
+		testkit.Until(t, "the lines are there", func() bool {
+			text, err := os.ReadFile(path)
+			return err == nil && bytes.Count(text, []byte(`"phase":"end"`)) == 3 && bytes.HasSuffix(text, []byte("\n"))
+		})
+		var got []string
+		for _, line := range linesWith(trail(t, path), "phase", "end") {
+			got = append(got, fmt.Sprint(line["decision"], " ", line["preview"]))
+		}
+		if want := []string{"allowed true", "asked true", "consented <nil>"}; !slices.Equal(got, want) {
+			t.Errorf("required %t: %q, want %q", required, got, want)
+		}
+	}
+}
+
+// TestAConsentHasOneID: replicas that do not share what they have accepted send the same request.
+func TestAConsentHasOneID(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString([]byte("0123456789abcdef0123456789ABCDEF"))+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &shopkeeper{}
+	key := func(c *configv1.Config) { c.State.KeyFile = file }
+	one, other := s.open(t, both(asks, key)), s.open(t, both(asks, key))
+	const call = `"name":"shop_delete","arguments":{"name":"a"}`
+	yes := consent(one.send("tools/call", call))
+	for _, at := range []modernClient{one, other} {
+		if got := at.send("tools/call", call+yes); !strings.Contains(got.raw, "deleted a") {
+			t.Error(got.raw)
+		}
+	}
+	if !slices.Equal(s.effects, []string{"a"}) {
+		t.Errorf("effects %v, ids %v", s.effects, s.ids)
+	}
+}
+
+// TestATakenOverCallHasItsID: another replica may run a call again whose request has an id.
+func TestATakenOverCallHasItsID(t *testing.T) {
+	t.Parallel()
+	s := &shopkeeper{}
+	ann := s.open(t, trusted)
+	wire := protowire.AppendString(protowire.AppendTag(nil, orderName, protowire.BytesType), "a")
+	wire = protowire.AppendString(protowire.AppendTag(wire, orderRequestID, protowire.BytesType), "id")
+	stored, err := proto.Marshal(&statev1.TaskCall{Tool: "shop.delete", Procedure: "/shop.v1.Shop/Delete", Wire: wire})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := ann.bridge.TakeOver(t.Context(), stored); err != nil {
+			t.Error(err)
+		}
+	}
+	if !slices.Equal(s.effects, []string{"a"}) || !slices.Equal(s.ids, []string{"id", "id"}) {
+		t.Errorf("effects %v, ids %v", s.effects, s.ids)
 	}
 }

@@ -63,7 +63,9 @@ func TestTheReplicaOfACallWithAKeyIsKilled(t *testing.T) {
 		go f.all[0].keyed(t.Context(), "shop."+name, "a", name, short)
 	}
 	testkit.Until(t, "the calls run", func() bool { return f.shop.count("Pay a") == 1 && f.shop.count("Look a") == 1 })
+	f.all[0].ExpectExit(-1)
 	f.all[0].Signal(t, syscall.SIGKILL)
+	f.all[0].Wait(t)
 	again := make(chan string, 1)
 	go func() { again <- f.all[1].keyed(t.Context(), "shop.look", "a", "look", testkit.Limit()) }()
 	if said := f.all[1].keyed(t.Context(), "shop.pay", "a", "pay", testkit.Limit()); !strings.Contains(said, "whether the call had its effect is not known") {

@@ -23,7 +23,7 @@ func TestTheDigestCoversWhatCallersSee(t *testing.T) {
 		"In": "code", "Out": "code", "Stream": "code", "Declared": "code",
 		"Input": "its digest represents it", "Output": "the same", "Words": "the input schema has them",
 		"NativeName": "the backend's word for it", "CheckedBehind": "no listing shows it", "OutputNotObject": "follows from the method", "HeaderParams": "follow from the schema",
-		"BytesField": "follows from the method", "Operation": "follows from the method", "Paging": "the description says it", "RequestID": "the input schema says it", "Classes": "each caller has a view of its own", "Verb": "the hints and the metadata say what follows", "Undescribed": "the description says it", "Continues": "follows from the name", "Compact": "follows from the name",
+		"BytesField": "follows from the method", "Operation": "follows from the method", "Paging": "the description says it", "RequestID": "the input schema says it", "Classes": "views say what follows", "Verb": "the hints and the metadata say what follows", "Undescribed": "the description says it", "Continues": "follows from the name", "Compact": "follows from the name",
 		"Registered": "no listing shows it", "Alias": "no listing shows it", "Base": "no listing shows it", "TaskUnsaid": "no listing shows it", "Errors": "no listing shows them", "Hidden": "no listing shows such a tool", "Unlisted": "no listing shows such a tool",
 	}
 	base := func() *Tool {

@@ -520,8 +520,8 @@ const (
 	budgetKey = "dev.outrigger/result-budget"
 	// streamTimeKey has a google.protobuf.Duration in JSON: how long an answer that is a stream is read at most.
 	streamTimeKey = "dev.outrigger/stream-time"
-	// PreviewKey has whether the preview of the call is wanted in its place.
-	PreviewKey = "dev.outrigger/preview"
+	// previewKey has whether the preview of the call is wanted in its place.
+	previewKey = "dev.outrigger/preview"
 )
 
 // fieldsArgument is the argument of catalog.call that takes the place of fieldsKey: models cannot set _meta.
@@ -577,9 +577,9 @@ func ReadWanted(meta []byte, place string) (Wanted, *errmap.Error) {
 				return w, w.refuse(streamTimeKey, "format", fmt.Sprintf("want a duration in seconds above 0s and up to %d s, such as 10s", int(mostStreamTime.Seconds())))
 			}
 			w.StreamTime = d
-		case PreviewKey:
+		case previewKey:
 			if w.Preview = string(raw) == "true"; !w.Preview && string(raw) != "false" {
-				return w, w.refuse(PreviewKey, "type", "want true or false")
+				return w, w.refuse(previewKey, "type", "want true or false")
 			}
 		}
 	}
@@ -626,7 +626,7 @@ func (w *Wanted) RefuseFields(reasons ...string) *errmap.Error {
 
 // RefusePreview is INVALID_PARAMS for Preview.
 func (w *Wanted) RefusePreview(reason string) *errmap.Error {
-	return w.refuse(PreviewKey, "preview", reason)
+	return w.refuse(previewKey, "preview", reason)
 }
 
 func (w *Wanted) refuse(key, keyword string, reasons ...string) *errmap.Error {

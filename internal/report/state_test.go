@@ -49,6 +49,7 @@ func values(t *testing.T) map[string][]byte {
 		"ended":    nil,
 		"owners":   []byte("host-1"),
 		"consents": []byte("0123456789abcdef"),
+		"answers":  marshal(t, &statev1.AnswerRecord{Request: []byte("0123456789abcdef"), Result: text}),
 		"registrations": marshal(t, &statev1.RegistrationRecord{
 			Name: "shop.peek", Version: "1.0.0", InputSchema: []byte(`{"type":"object"}`), Examples: []*outriggerv1.ToolExample{{Name: "e", ArgumentsJson: string(text)}},
 		}),

@@ -293,6 +293,8 @@ type Event struct {
 	Decision Decision
 	// Rule is the name of the rule that decided.
 	Rule string
+	// Preview: the backend was asked what the call would do.
+	Preview bool
 	// Code is the canonical code of the error, "OK" without one. Outcome is what the caller
 	// got: result, error, input_required, task or cancelled.
 	Code, Outcome string
@@ -461,6 +463,9 @@ func (e *encoder) event(dst []byte, now time.Time, phase Phase, ev *Event) []byt
 		dst = append(dst, "null"...)
 	} else {
 		dst = strconv.AppendBool(dst, ev.Destructive)
+	}
+	if ev.Preview {
+		dst = append(dst, `,"preview":true`...)
 	}
 	dst = member(dst, `,"trust":`, ev.Trust)
 	dst = member(dst, `,"decision":`, string(ev.Decision))
