@@ -184,7 +184,7 @@ func (o Options) config() (*configv1.Config, error) {
 	cfg := config.Defaults(config.Serve)
 	cfg.Record.Dir = proto.String("off")
 	proto.Merge(cfg, o.Config)
-	cfg.Demo, cfg.Replay, cfg.Mock, cfg.Listeners.Tls = false, nil, false, nil
+	cfg.Demo, cfg.Mock, cfg.Replay.Dir, cfg.Listeners.Tls = false, false, "", nil
 	cfg.Listeners.Listen, cfg.Listeners.Admin, cfg.Listeners.Health = proto.String("off"), proto.String("off"), proto.String("off")
 	set(&cfg.Backend.Url, o.Backend)
 	if o.Handler != nil {

@@ -3,11 +3,12 @@
 package recorded
 
 import (
-	"encoding/json"
 	"strings"
 	"unicode"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // echoes answers with the message that the request has, as a method that creates or changes one does.
@@ -120,6 +121,5 @@ func snake(name string) string {
 
 // quoted is a text as JSON.
 func quoted(text string) string {
-	out, _ := json.Marshal(text) // a text has JSON
-	return string(out)
+	return string(jsontext.AppendString(nil, text))
 }

@@ -37,7 +37,7 @@ const (
 )
 
 // invent invents the answer to a call.
-func (u *Upstream) invent(ctx context.Context, x *index, m *catalog.Method, args *arguments) (*answer, *errmap.Error) {
+func (u *Upstream) invent(ctx context.Context, x *index, m *catalog.Method, args *arguments) ([][]byte, *errmap.Error) {
 	var request protoreflect.Message
 	if len(args.messages) > 0 {
 		request = args.messages[0]
@@ -50,7 +50,7 @@ func (u *Upstream) invent(ctx context.Context, x *index, m *catalog.Method, args
 	if m.ServerStreaming {
 		n = streamItems
 	}
-	out := &answer{}
+	var out [][]byte
 	for i := range n {
 		seed := sha256.Sum256(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(args.key[:], u.opts.Seed), uint64(i)))
 		wire, err := Invent(m.Descriptor.Output(), request, seed, check)
@@ -58,7 +58,7 @@ func (u *Upstream) invent(ctx context.Context, x *index, m *catalog.Method, args
 			return nil, ended(ctx)
 		}
 		// A message that keeps no rules goes on: the check of the result names those that it breaks.
-		out.messages = append(out.messages, wire)
+		out = append(out, wire)
 	}
 	return out, nil
 }
@@ -175,17 +175,7 @@ func (v *inventor) field(m protoreflect.Message, fd protoreflect.FieldDescriptor
 	if v.echo(m, fd) || isPageToken(fd) && !must {
 		return
 	}
-	isLarge := fd.Message() != nil && !fd.IsMap() || fd.IsList() || fd.IsMap()
-	if !must && isLarge && (v.isSparse() || depth >= maxDepth || v.left <= 0) {
-		must = leastOf(fd, rules) > 0
-		if !must {
-			return
-		}
-	}
-	if !must && v.attempt > 4 && v.isSparse() && v.IntN(3) == 0 {
-		must = true // some rules want one of several fields
-	}
-	if !must && v.isSparse() && (fd.HasPresence() || v.isBare() || kindRules(rules) == nil || rules.GetIgnore() == validate.Ignore_IGNORE_IF_ZERO_VALUE) {
+	if !must && v.leavesOut(fd, rules, depth) {
 		return
 	}
 	switch {
@@ -196,6 +186,22 @@ func (v *inventor) field(m protoreflect.Message, fd protoreflect.FieldDescriptor
 	default:
 		m.Set(fd, v.value(fd, rules, depth))
 	}
+}
+
+// leavesOut reports whether a field that need not be there is left out.
+func (v *inventor) leavesOut(fd protoreflect.FieldDescriptor, rules *validate.FieldRules, depth int) bool {
+	isLarge := fd.Message() != nil || fd.IsList()
+	switch {
+	case isLarge && (v.isSparse() || depth >= maxDepth || v.left <= 0):
+		if leastOf(fd, rules) > 0 {
+			return false
+		}
+		// Some rules want one of several fields.
+		return depth >= maxDepth || v.left <= 0 || v.attempt <= 4 || v.IntN(3) > 0
+	case !v.isSparse(), v.attempt > 4 && v.IntN(3) == 0:
+		return false
+	}
+	return fd.HasPresence() || v.isBare() || kindRules(rules) == nil || rules.GetIgnore() == validate.Ignore_IGNORE_IF_ZERO_VALUE
 }
 
 // leastOf is how many elements a list or map has to have.
@@ -341,10 +347,7 @@ func (v *inventor) example(fd protoreflect.FieldDescriptor, rules *validate.Fiel
 		return none, false
 	}
 	about, _ := schema.AnnotationsOfField(fd)
-	examples := slices.Clone(about.Examples)
-	for _, one := range examplesOf(rules) {
-		examples = append(examples, one)
-	}
+	examples := slices.Concat(about.Examples, examplesOf(rules))
 	if about.Default != "" {
 		examples = append(examples, about.Default)
 	}

@@ -171,7 +171,7 @@ func differences(a, b []leaf) (all, identifying int) {
 			a, b = a[1:], b[1:]
 		}
 	}
-	for _, l := range append(a[:len(a):len(a)], b...) {
+	for _, l := range slices.Concat(a, b) {
 		count(l)
 	}
 	return all, identifying

@@ -83,7 +83,7 @@ func Open(dir string) (*Recording, error) {
 	r := &Recording{dir: dir}
 	var total int64
 	for _, name := range names {
-		f, err := os.Open(name) //nolint:gosec // the operator names it
+		f, err := os.Open(name)
 		if err != nil {
 			return nil, errors.Join(err, r.Close())
 		}

@@ -71,15 +71,8 @@ func (u *Upstream) current() *index {
 	return u.index
 }
 
-// answer is what a call gets.
-type answer struct {
-	messages [][]byte
-	took     time.Duration
-	err      *errmap.Error
-}
-
-// find finds the answer to a call.
-func (u *Upstream) find(ctx context.Context, m *catalog.Method, wires [][]byte) (*answer, *errmap.Error) {
+// find finds the messages that answer a call.
+func (u *Upstream) find(ctx context.Context, m *catalog.Method, wires [][]byte) ([][]byte, *errmap.Error) {
 	x := u.current()
 	if x.catalog == nil {
 		return nil, errmap.New(errmap.Unavailable)
@@ -147,7 +140,7 @@ func (u *Upstream) input(g *group) string {
 }
 
 // read reads the answer of a recorded call.
-func (u *Upstream) read(ctx context.Context, x *index, m *catalog.Method, found *record) (*answer, *errmap.Error) {
+func (u *Upstream) read(ctx context.Context, x *index, m *catalog.Method, found *record) ([][]byte, *errmap.Error) {
 	if u.opts.Latency {
 		if err := wait(ctx, found.call.took); err != nil {
 			return nil, err
@@ -169,7 +162,7 @@ func (u *Upstream) read(ctx context.Context, x *index, m *catalog.Method, found 
 	if err != nil {
 		return nil, errmap.Wrap(errmap.InvalidToolOutput, err)
 	}
-	return &answer{messages: messages}, nil
+	return messages, nil
 }
 
 // wait waits for a time, as long as the call lasts.
@@ -239,7 +232,7 @@ func (u *Upstream) Call(ctx context.Context, m *catalog.Method, in []byte, _ htt
 	if err != nil {
 		return nil, err
 	}
-	return &backend.Answer{Body: found.messages[0]}, nil
+	return &backend.Answer{Body: found[0]}, nil
 }
 
 // Stream implements bridge.Upstream.
@@ -248,7 +241,7 @@ func (u *Upstream) Stream(ctx context.Context, m *catalog.Method, in []byte, _ h
 	if err != nil {
 		return nil, err
 	}
-	for _, message := range found.messages {
+	for _, message := range found {
 		if ctx.Err() != nil {
 			return nil, ended(ctx)
 		}
@@ -282,8 +275,9 @@ type stream struct {
 	sent  chan struct{}
 
 	// What follows belongs to the receiver.
-	found *answer
-	err   *errmap.Error
+	isFound bool
+	found   [][]byte
+	err     *errmap.Error
 }
 
 // Send implements [backend.OpenRPC].
@@ -316,7 +310,7 @@ func (s *stream) Receive() ([]byte, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	if s.found == nil {
+	if !s.isFound {
 		select {
 		case <-s.sent:
 		case <-s.ctx.Done():
@@ -326,12 +320,13 @@ func (s *stream) Receive() ([]byte, error) {
 		if s.found, s.err = s.upstream.find(s.ctx, s.method, s.input); s.err != nil {
 			return nil, s.err
 		}
+		s.isFound = true
 	}
-	if len(s.found.messages) == 0 {
+	if len(s.found) == 0 {
 		return nil, io.EOF
 	}
-	next := s.found.messages[0]
-	s.found.messages = s.found.messages[1:]
+	next := s.found[0]
+	s.found = s.found[1:]
 	return next, nil
 }
 

@@ -84,11 +84,11 @@ func (v *inventor) number(kind protoreflect.Kind, rules *validate.FieldRules) pr
 	of := kindRules(rules)
 	switch kind {
 	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
-		return protoreflect.ValueOfInt32(int32(v.integer(of, math.MinInt32, math.MaxInt32).Int64())) //nolint:gosec // within its range
+		return protoreflect.ValueOfInt32(int32(v.integer(of, math.MinInt32, math.MaxInt32).Int64()))
 	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
 		return protoreflect.ValueOfInt64(v.integer(of, math.MinInt64, math.MaxInt64).Int64())
 	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
-		return protoreflect.ValueOfUint32(uint32(v.integer(of, 0, math.MaxUint32).Uint64())) //nolint:gosec // within its range
+		return protoreflect.ValueOfUint32(uint32(v.integer(of, 0, math.MaxUint32).Uint64()))
 	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
 		return protoreflect.ValueOfUint64(v.integer(of, 0, math.MaxUint64).Uint64())
 	case protoreflect.FloatKind:
@@ -284,7 +284,7 @@ func (v *inventor) sized(text string, r *validate.StringRules) string {
 	around := utf8.RuneCountInString(r.GetPrefix()) + utf8.RuneCountInString(r.GetSuffix())
 	middle := []rune(strings.TrimPrefix(text, r.GetPrefix()))
 	for len(middle)+around < least {
-		middle = append(middle, rune('a'+v.IntN(26))) //nolint:gosec // a letter
+		middle = append(middle, rune('a'+v.IntN(26)))
 	}
 	if n := most - around; len(middle) > max(n, 0) {
 		keep := strings.Index(string(middle), r.GetContains())
@@ -444,7 +444,7 @@ func (v *inventor) wellKnown(m protoreflect.Message, rules *validate.FieldRules)
 	case "google.protobuf.Timestamp":
 		at := v.time(rules.GetTimestamp())
 		set("seconds", protoreflect.ValueOfInt64(at.Unix()))
-		set("nanos", protoreflect.ValueOfInt32(int32(at.Nanosecond()))) //nolint:gosec // below a second
+		set("nanos", protoreflect.ValueOfInt32(int32(at.Nanosecond())))
 	case "google.protobuf.Duration":
 		seconds(v.duration(rules.GetDuration()))
 	case "google.protobuf.BoolValue", "google.protobuf.Int32Value", "google.protobuf.Int64Value", "google.protobuf.UInt32Value", "google.protobuf.UInt64Value",
