@@ -143,7 +143,7 @@ func TestViewsOfClasses(t *testing.T) {
 			"by group":    {pii, named("other", "support"), ""},
 			"by scope":    {pii, scoped, ""},
 			"an impostor": {pii, identity.NewIdentityOf(identity.Grant{Name: "agent"}, identity.Facts{Source: identity.SourceCertificate}), "{}"},
-			"nobody":      {pii, nil, "{}"},
+			"anonymous":   {pii, nil, "{}"},
 			"hide":        {pii, named("other"), "{}"},
 			"mask":        {masked, named("other"), `"********"`},
 			"last four":   {tail, named("other"), `"****.com"`},

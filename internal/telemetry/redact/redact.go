@@ -439,8 +439,8 @@ func marksSecret(raw []byte) (secret bool) {
 	return secret || !isRead
 }
 
-// UnknownClass is the class of a field whose options cannot be read. No policy names it.
-const UnknownClass = "?"
+// unknownClass is the class of a field whose options cannot be read. No policy names it.
+const unknownClass = "?"
 
 // ClassOf returns the class of a field, (outrigger.v1.field).visible_to; empty for none. It reads the options as [IsSecret] does.
 func ClassOf(fd protoreflect.FieldDescriptor) string {
@@ -450,7 +450,7 @@ func ClassOf(fd protoreflect.FieldDescriptor) string {
 	}
 	raw, err := proto.Marshal(options)
 	if err != nil {
-		return UnknownClass
+		return unknownClass
 	}
 	class := ""
 	isRead := eachField(raw, func(num protowire.Number, kind protowire.Type, value []byte) bool {
@@ -467,7 +467,7 @@ func ClassOf(fd protoreflect.FieldDescriptor) string {
 		})
 	})
 	if !isRead {
-		return UnknownClass
+		return unknownClass
 	}
 	return class
 }
