@@ -726,6 +726,14 @@ func checkNames[C classOfCalls](d *draft, path string, classes []C) (reserved in
 	return reserved
 }
 
+// HasOperators reports whether the operators of the admin listener authenticate, and so have names.
+func HasOperators(cfg *configv1.Config) bool { return cfg.GetListeners().GetAdminTokensFile() != "" }
+
+// OperatorsOf returns the operators of a configuration that has a file of them.
+func OperatorsOf(cfg *configv1.Config) (*configv1.Operators, error) {
+	return LoadOperators(cfg.GetListeners().GetAdminTokensFile())
+}
+
 // LoadOperators reads the file that listeners.admin_tokens_file names and validates it
 // against the rules of its message. No two operators may share a name, a token or a
 // certificate.
