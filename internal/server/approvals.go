@@ -172,7 +172,7 @@ func (a *App) tellApprovals(ctx context.Context) {
 // openWebhooks makes what tells others of approvals, which begins with Run.
 func (a *App) openWebhooks() error {
 	var err error
-	a.webhooks, err = webhook.New(webhook.Options{Endpoints: a.cfg.GetAccess().GetApprovals().GetWebhooks(), Log: a.noted.Named("approvals")})
+	a.webhooks, err = webhook.New(webhook.Options{Config: a.cfg, Log: a.noted.Named("approvals")})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/server/front"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
+	"github.com/outrigger-mcp/outrigger/internal/server/webhook"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
 
@@ -26,7 +27,7 @@ func Checks(once bool) []check {
 		checkValidate, upstream.CheckBackends(once), policy.CheckCallers, catalog.Check, checkStateKey, upstream.CheckRules, policy.CheckRateService,
 	}
 	if !once {
-		checks = append(checks, offer.CheckSkills, identity.CheckResource, front.Check)
+		checks = append(checks, offer.CheckSkills, identity.CheckResource, front.Check, webhook.Check)
 	}
 	return checks
 }
