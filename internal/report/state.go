@@ -82,13 +82,6 @@ func StateKinds() []StateKind {
 			row:     noRow, document: markDocument("used"),
 		},
 		{
-			Name: "approvals", Columns: []string{"state", "tool", "requester", "rule"},
-			Removal: "the call is as if it had never been asked about: its caller asks again, also where it was denied or is being run, " +
-				"so that it may run twice. To end it, deny it (`sidecar approvals deny`)",
-			declare: func(i *state.Inspector, _ *configv1.Config) { i.Bucket(approval.Bucket()) },
-			row:     approvalRow, document: approvalDocument, secret: []string{"arguments_json", "preview", "call"},
-		},
-		{
 			Name: "registrations", Columns: []string{"name", "version"},
 			Removal: "all replicas unregister the tool within a second; calls of it that run go on",
 			declare: func(i *state.Inspector, c *configv1.Config) {
@@ -106,6 +99,13 @@ func StateKinds() []StateKind {
 			Name: "events", Columns: []string{"method"},
 			declare: func(i *state.Inspector, c *configv1.Config) { i.Stream(state.Events(c.GetState())) },
 			row:     eventRow, document: eventDocument, secret: []string{"params"},
+		},
+		{
+			Name: "approvals", Columns: []string{"state", "tool", "requester", "rule"},
+			Removal: "the call is as if it had never been asked about: its caller asks again, also where it was denied or is being run, " +
+				"so that it may run twice. To end it, deny it (`sidecar approvals deny`)",
+			declare: func(i *state.Inspector, _ *configv1.Config) { i.Bucket(approval.Bucket()) },
+			row:     approvalRow, document: approvalDocument, secret: []string{"arguments_json", "preview", "call"},
 		},
 	}
 }

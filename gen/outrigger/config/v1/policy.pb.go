@@ -466,7 +466,7 @@ type PolicyCase struct {
 	Tool string `protobuf:"bytes,3,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Arguments of the call. They must satisfy the tool's input schema. Default: none.
 	Arguments *structpb.Struct `protobuf:"bytes,4,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	// What the policy must decide: "allow" or "deny". Required.
+	// What the policy must decide: "allow", "deny" or "approve". Required.
 	Expected string `protobuf:"bytes,5,opt,name=expected,proto3" json:"expected,omitempty"`
 	// Name of the rule that must decide. Default: any rule, or none.
 	Rule          string `protobuf:"bytes,6,opt,name=rule,proto3" json:"rule,omitempty"`
@@ -702,15 +702,15 @@ const file_outrigger_config_v1_policy_proto_rawDesc = "" +
 	"\x15policy_rule.on_result\x12\x89\x01effects hide, mask and hash, and the members fields, classes and mask, need `on: result`; allow, deny and approve of calls do not have it\x1a\xb7\x01this.on == 'result' ? this.effect in ['hide', 'mask', 'hash', 'deny'] : this.effect in ['allow', 'deny', 'approve'] && this.fields.size() + this.classes.size() == 0 && this.mask == ''\x1a\x80\x01\n" +
 	"\x13policy_rule.approve\x128effect approve needs approve, and no other effect has it\x1a/(this.effect == 'approve') == has(this.approve)\"Q\n" +
 	"\vPolicyTests\x12B\n" +
-	"\x05cases\x18\x01 \x03(\v2\x1f.outrigger.config.v1.PolicyCaseB\v\xbaH\b\x92\x01\x05\b\x01\x10\x90NR\x05cases\"\x89\x02\n" +
+	"\x05cases\x18\x01 \x03(\v2\x1f.outrigger.config.v1.PolicyCaseB\v\xbaH\b\x92\x01\x05\b\x01\x10\x90NR\x05cases\"\x92\x02\n" +
 	"\n" +
 	"PolicyCase\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x04name\x129\n" +
 	"\x06caller\x18\x02 \x01(\v2!.outrigger.config.v1.PolicyCallerR\x06caller\x12\x1e\n" +
 	"\x04tool\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x02R\x04tool\x125\n" +
-	"\targuments\x18\x04 \x01(\v2\x17.google.protobuf.StructR\targuments\x12.\n" +
-	"\bexpected\x18\x05 \x01(\tB\x12\xbaH\x0fr\rR\x05allowR\x04denyR\bexpected\x12\x1b\n" +
+	"\targuments\x18\x04 \x01(\v2\x17.google.protobuf.StructR\targuments\x127\n" +
+	"\bexpected\x18\x05 \x01(\tB\x1b\xbaH\x18r\x16R\x05allowR\x04denyR\aapproveR\bexpected\x12\x1b\n" +
 	"\x04rule\x18\x06 \x01(\tB\a\xbaH\x04r\x02(@R\x04rule\"\xce\x02\n" +
 	"\fPolicyCaller\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x04name\x12 \n" +
