@@ -236,7 +236,7 @@ func shownArguments(text []byte) []byte {
 	return content.SortedJSON(text)
 }
 
-// notShown stands in for arguments that cannot be shown.
+// notShown takes the place of arguments that cannot be shown.
 func notShown(why string) []byte {
 	return append(jsontext.AppendString([]byte(`{"dev.outrigger/omitted":`), "the arguments "+why), '}')
 }

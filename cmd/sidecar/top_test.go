@@ -405,3 +405,16 @@ func TestTopOfOthers(t *testing.T) {
 		t.Errorf("with a token: exit code %d, %q", code, err)
 	}
 }
+
+// TestTopSaysWhatWaitsForApproval, where something does.
+func TestTopSaysWhatWaitsForApproval(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int32{0, 3} {
+		s := busyState()
+		s.last.Approvals = n
+		lines, _ := s.render(topView{}, topSize{columns: topColumns})
+		if got := strings.HasSuffix(lines[1].text, "  waiting for approval 3"); got != (n > 0) {
+			t.Errorf("%d: %s", n, lines[1].text)
+		}
+	}
+}

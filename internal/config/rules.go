@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -212,7 +211,6 @@ func (d *draft) checkSense(kind Kind) {
 		d.checkRates(c.GetLimits())
 		d.checkRateService(c.GetRateService())
 		d.checkAudit(kind, c.GetAudit())
-		d.checkWebhooks(c.GetAccess().GetApprovals().GetWebhooks())
 	}
 	if kind&(longLived|State) != 0 {
 		d.checkState(kind, c)
@@ -526,29 +524,6 @@ func (d *draft) checkRateService(r *configv1.RateService) {
 	}
 }
 
-// checkWebhooks refuses endpoints on whose way messages could be read or changed, and one that would hear everything twice.
-func (d *draft) checkWebhooks(webhooks []*configv1.ApprovalWebhook) {
-	first := map[string]int{}
-	for i, w := range webhooks {
-		path := fmt.Sprintf("access.approvals.webhooks[%d].url", i)
-		if d.isPartFaulty(path) {
-			continue
-		}
-		at, err := url.Parse(w.GetUrl())
-		switch {
-		case err != nil, at.Host == "", at.User != nil, at.Fragment != "", at.Scheme != "https" && at.Scheme != "http":
-			d.judge(path, "must be a URL with a host, without user and fragment, such as https://hooks.example.com/approvals")
-		case at.Scheme == "http" && isBeyondLoopback(net.JoinHostPort(at.Hostname(), "80")):
-			d.judge(path, "must be https; http is for loopback only")
-		}
-		if other, ok := first[w.GetUrl()]; ok {
-			d.judge(path, fmt.Sprintf("is also the URL of access.approvals.webhooks[%d]", other))
-			continue
-		}
-		first[w.GetUrl()] = i
-	}
-}
-
 // checkListeners refuses what would let anyone in.
 func (d *draft) checkListeners(c *configv1.Config) {
 	l := c.GetListeners()
@@ -750,6 +725,14 @@ func checkNames[C classOfCalls](d *draft, path string, classes []C) (reserved in
 		reserved += int64(c.GetReservedCalls())
 	}
 	return reserved
+}
+
+// HasOperators reports whether the operators of the admin listener authenticate, and so have names.
+func HasOperators(cfg *configv1.Config) bool { return cfg.GetListeners().GetAdminTokensFile() != "" }
+
+// OperatorsOf returns the operators of a configuration that has a file of them.
+func OperatorsOf(cfg *configv1.Config) (*configv1.Operators, error) {
+	return LoadOperators(cfg.GetListeners().GetAdminTokensFile())
 }
 
 // LoadOperators reads the file that listeners.admin_tokens_file names and validates it

@@ -18,7 +18,7 @@ import (
 // exportedCeilings are the most exported names of each public package, methods and
 // fields aside. "." is the module's root. A package that is not listed has none.
 func exportedCeilings() map[string]int {
-	return map[string]int{".": 25, "bridge": 78, "correlate": 29, "errmap": 130}
+	return map[string]int{".": 25, "bridge": 78, "correlate": 29, "errmap": 131}
 }
 
 // exportedTotal is the ceiling of all public packages together.

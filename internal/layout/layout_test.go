@@ -44,8 +44,9 @@ func allowed() map[string][]string {
 		"internal/keys":                {"internal/catalog/glob"},
 		"internal/task":                {"correlate", "errmap", "gen", "internal/catalog", "internal/content", "internal/keys", "internal/catalog/longrunning", "internal/peer", "internal/schema"},
 		"internal/state":               {"gen", "internal/keys", "internal/telemetry"},
+		"internal/task/approval":       {"errmap", "gen", "internal/state"},
 		"internal/task/taskstore":      {"gen", "internal/peer", "internal/state", "internal/task"},
-		"internal/report":              {"errmap", "gen", "internal/backend", "internal/catalog", "internal/catalog/compact", "internal/dialect", "internal/jsonrpc", "internal/keys", "internal/catalog/listcost", "internal/policy", "internal/state/registrationstore", "internal/schema", "internal/server/upstream", "internal/session", "internal/offer", "internal/source", "internal/state", "internal/task/taskstore", "internal/telemetry"},
+		"internal/report":              {"errmap", "gen", "internal/backend", "internal/catalog", "internal/catalog/compact", "internal/dialect", "internal/jsonrpc", "internal/keys", "internal/catalog/listcost", "internal/policy", "internal/state/registrationstore", "internal/schema", "internal/server/upstream", "internal/session", "internal/offer", "internal/source", "internal/state", "internal/task/approval", "internal/task/taskstore", "internal/telemetry"},
 		"internal/catalog/search":      {},
 		"internal/client":              {"gen", "errmap", "internal/backend", "internal/catalog", "internal/catalog/compact", "internal/catalog/search", "internal/content", "internal/keys"},
 		"internal/content/boundedzstd": {},
@@ -76,7 +77,7 @@ func allowed() map[string][]string {
 		"internal/otlptest":            {},
 
 		// What a scrape shows comes from most rooms, so that it is above them, and the counts that they keep below.
-		"internal/telemetry/export": {"internal/catalog/listcost", "internal/trail", "internal/catalog", "internal/notify", "internal/policy", "internal/backend", "errmap", "internal/server/lifecycle", "internal/reload", "internal/telemetry", "internal/state", "internal/task", "internal/task/taskstore", "internal/keys", "gen", "internal/identity"},
+		"internal/telemetry/export": {"internal/catalog/listcost", "internal/trail", "internal/catalog", "internal/notify", "internal/policy", "internal/backend", "errmap", "internal/server/lifecycle", "internal/server/webhook", "internal/reload", "internal/telemetry", "internal/state", "internal/task", "internal/task/approval", "internal/task/taskstore", "internal/keys", "gen", "internal/identity"},
 
 		// The tests' rig is made by internal/server, and not of the parts of the pipeline. It gives their types names for tests.
 		"internal/mcptest": {"internal/server", "internal/config", "internal/dialect", "internal/catalog", "internal/source", "internal/demo", "internal/keys", "internal/session", "internal/testkit", "bridge", "errmap", "gen", "proto/options", "correlate", "internal/identity", "internal/edge/stdio", "internal/notify", "internal/content", "internal/jsonrpc", "internal/schema", "internal/task", "internal/telemetry"},

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 const (
@@ -63,8 +62,10 @@ func (s *Set) HasApprovals() bool {
 // asks is what the rule asks for, with its defaults.
 func (r *compiled) asks() Asks {
 	out := Asks{Approval: *r.Approve, Rule: r.Name}
-	defaults.Fill(&out.Count, 1)
-	defaults.Fill(&out.Within, approveWithin)
+	out.Count = max(out.Count, 1)
+	if out.Within == 0 {
+		out.Within = approveWithin
+	}
 	text, err := json.Marshal([]any{r.Name, r.Tools, r.Backend, r.When, out.Approval})
 	if err != nil {
 		text = fmt.Append(nil, r.Name, r.Tools, r.Backend, r.When, out.Approval)

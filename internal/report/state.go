@@ -21,6 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/state/registrationstore"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 	"github.com/outrigger-mcp/outrigger/internal/task/taskstore"
 )
 
@@ -104,6 +105,13 @@ func StateKinds() []StateKind {
 			Name: "events", Columns: []string{"method"},
 			declare: func(i *state.Inspector, c *configv1.Config) { i.Stream(state.Events(c.GetState())) },
 			row:     eventRow, document: eventDocument, secret: []string{"params"},
+		},
+		{
+			Name: "approvals", Columns: []string{"state", "tool", "requester", "rule"},
+			Removal: "the call is as if it had never been asked about: its caller asks again, also where it was denied or is being run, " +
+				"so that it may run twice. To end it, deny it (`sidecar approvals deny`)",
+			declare: func(i *state.Inspector, _ *configv1.Config) { i.Bucket(approval.Bucket()) },
+			row:     approvalRow, document: approvalDocument, secret: []string{"arguments_json", "preview", "call"},
 		},
 	}
 }
@@ -249,6 +257,22 @@ func taskDocument(value []byte) (json.RawMessage, error) {
 		return nil, err
 	}
 	return messageJSON(&r, map[string]json.RawMessage{"again": inner})
+}
+
+func approvalRow(value []byte, _ time.Time) ([]string, error) {
+	var r statev1.ApprovalRecord
+	if err := proto.Unmarshal(value, &r); err != nil {
+		return nil, fmt.Errorf("approvals: %w", err)
+	}
+	return []string{r.GetState(), r.GetTool(), r.GetRequester(), r.GetRule()}, nil
+}
+
+func approvalDocument(value []byte) (json.RawMessage, error) {
+	var r statev1.ApprovalRecord
+	if err := proto.Unmarshal(value, &r); err != nil {
+		return nil, fmt.Errorf("approvals: %w", err)
+	}
+	return messageJSON(&r, nil)
 }
 
 func registrationRow(value []byte, _ time.Time) ([]string, error) {

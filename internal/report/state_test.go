@@ -55,6 +55,10 @@ func values(t *testing.T) map[string][]byte {
 		}),
 		"switches": []byte("trusted"),
 		"events":   marshal(t, &statev1.EventRecord{Method: "orders/changed", Params: text}),
+		"approvals": marshal(t, &statev1.ApprovalRecord{
+			Id: "a-1", Tool: "shop.pay", Requester: "ann", Rule: "large", State: "waiting", ArgumentsJson: text, Preview: hidden,
+			Call: &statev1.TaskCall{Wire: []byte(hidden)},
+		}),
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
@@ -171,7 +172,7 @@ func (a *App) tellApprovals(ctx context.Context) {
 // openWebhooks makes what tells others of approvals, which begins with Run.
 func (a *App) openWebhooks() error {
 	var err error
-	a.webhooks, err = webhook.New(webhook.Options{Endpoints: a.cfg.GetAccess().GetApprovals().GetWebhooks(), Log: a.noted.Named("approvals")})
+	a.webhooks, err = webhook.New(webhook.Options{Config: a.cfg, Log: a.noted.Named("approvals")})
 	if err != nil {
 		return err
 	}
@@ -193,7 +194,7 @@ func (a *App) Approvals() *approval.Service { return a.approvals }
 // approver is an operator as it is now. Where there is no admin listener, it is the one who runs the process.
 func (a *App) approver(name string) (approval.Approver, bool) {
 	if a.front == nil {
-		return approval.Approver{Name: name}, name == "local" && a.cfg.GetListeners().GetAdminTokensFile() == ""
+		return approval.Approver{Name: name}, name == "local" && !config.HasOperators(a.cfg)
 	}
 	return a.front.ApproverNamed(name)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/server/front"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
+	"github.com/outrigger-mcp/outrigger/internal/server/webhook"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
 
@@ -27,7 +28,7 @@ func Checks(once bool) []check {
 		upstream.CheckRecorded,
 	}
 	if !once {
-		checks = append(checks, offer.CheckSkills, identity.CheckResource, front.Check)
+		checks = append(checks, offer.CheckSkills, identity.CheckResource, front.Check, webhook.Check)
 	}
 	return checks
 }

@@ -29,6 +29,7 @@ func (a *App) newMetrics() (*export.Page, error) {
 		Shared:         a.shared.Metrics(),
 		Events:         a.shared.Bus,
 		Rules:          a.rules,
+		Approvals:      a.approvals,
 		Gate:           a.gate,
 		Limiter:        a.limiter,
 		RateService:    a.rates.Metrics(),

@@ -130,12 +130,11 @@ func ruleOf(r *configv1.PolicyRule, backend string) policy.Rule {
 
 // approversOf are the operators that rules may name as approvers. A file that cannot be read is reported elsewhere.
 func approversOf(cfg *configv1.Config) policy.Approvers {
-	path := cfg.GetListeners().GetAdminTokensFile()
-	if path == "" {
+	if !config.HasOperators(cfg) {
 		return policy.LocalApprover()
 	}
 	out := policy.Approvers{Groups: map[string][]string{}}
-	file, err := config.LoadOperators(path)
+	file, err := config.OperatorsOf(cfg)
 	if err != nil {
 		return out
 	}

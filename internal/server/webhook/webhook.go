@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -52,8 +53,9 @@ const (
 
 // Options configure a [Sender].
 type Options struct {
-	Endpoints []*configv1.ApprovalWebhook
-	Log       *zap.Logger
+	// Config has the endpoints. It has passed [Check].
+	Config *configv1.Config
+	Log    *zap.Logger
 	// Transport, if set, is used in place of the network.
 	Transport http.RoundTripper
 }
@@ -98,7 +100,8 @@ type delivery struct {
 
 // New returns a Sender, nil without endpoints. It reads the secrets.
 func New(o Options) (*Sender, error) {
-	if len(o.Endpoints) == 0 {
+	webhooks := webhooksOf(o.Config)
+	if len(webhooks) == 0 {
 		return nil, nil //nolint:nilnil // a nil Sender is ready
 	}
 	s := &Sender{log: o.Log, client: &http.Client{
@@ -109,20 +112,60 @@ func New(o Options) (*Sender, error) {
 	if o.Transport == nil {
 		s.client.Transport = &http.Transport{
 			Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
-			TLSHandshakeTimeout: attemptTime, IdleConnTimeout: 10 * time.Second, MaxConnsPerHost: len(o.Endpoints), MaxResponseHeaderBytes: 64 << 10,
+			TLSHandshakeTimeout: attemptTime, IdleConnTimeout: 10 * time.Second, MaxConnsPerHost: len(webhooks), MaxResponseHeaderBytes: 64 << 10,
 		}
 	}
-	for i, one := range o.Endpoints {
-		e := &endpoint{url: one.GetUrl(), file: one.GetSecretFile(), name: strconv.Itoa(i), wake: make(chan struct{}, 1)}
-		if at, err := url.Parse(e.url); err == nil {
-			e.name = at.Host // a path or query may be a secret
-		}
+	for i, e := range webhooks {
 		if err := e.read(); err != nil {
 			return nil, fmt.Errorf("access.approvals.webhooks[%d].secret_file: %w", i, err)
 		}
 		s.endpoints = append(s.endpoints, e)
 	}
 	return s, nil
+}
+
+// webhooksOf are the endpoints of a configuration, without their secrets.
+func webhooksOf(cfg *configv1.Config) []*endpoint {
+	var out []*endpoint
+	for i, one := range cfg.GetAccess().GetApprovals().GetWebhooks() {
+		e := &endpoint{url: one.GetUrl(), file: one.GetSecretFile(), name: strconv.Itoa(i), wake: make(chan struct{}, 1)}
+		if at, err := url.Parse(e.url); err == nil {
+			e.name = at.Host // a path or query may be a secret
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// Check reports endpoints on whose way messages could be read or changed, one that would hear everything twice, and secrets that
+// cannot be used.
+func Check(cfg *configv1.Config, report func(path, message string)) {
+	first := map[string]int{}
+	for i, e := range webhooksOf(cfg) {
+		path := fmt.Sprintf("access.approvals.webhooks[%d]", i)
+		at, err := url.Parse(e.url)
+		other, isKnown := first[e.url]
+		switch {
+		case err != nil, at.Host == "", at.User != nil, at.Fragment != "", at.Scheme != "https" && at.Scheme != "http":
+			report(path+".url", "must be a URL with a host, without user and fragment, such as https://hooks.example.com/approvals")
+		case at.Scheme == "http" && !isLoopback(at.Hostname()):
+			report(path+".url", "must be https; http is for loopback only")
+		case isKnown:
+			report(path+".url", fmt.Sprintf("is also the URL of access.approvals.webhooks[%d]", other))
+		default:
+			first[e.url] = i
+		}
+		if e.file == "" {
+			continue // a rule of its message
+		}
+		if err := e.read(); err != nil {
+			report(path+".secret_file", err.Error())
+		}
+	}
+}
+
+func isLoopback(host string) bool {
+	return strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
 }
 
 // errSecret says what a file of a secret is to have, and nothing of what it has.

@@ -41,6 +41,46 @@ func at(tb testing.TB, url string) *configv1.ApprovalWebhook {
 	return &configv1.ApprovalWebhook{Url: url, SecretFile: file}
 }
 
+// configured is a configuration with endpoints.
+func configured(all ...*configv1.ApprovalWebhook) *configv1.Config {
+	return &configv1.Config{Access: &configv1.Access{Approvals: &configv1.Approvals{Webhooks: all}}}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	const noURL = ".url: must be a URL with a host, without user and fragment"
+	for _, tt := range []struct {
+		urls []string
+		want string // a part of the one fault; empty for none
+	}{
+		{nil, ""},
+		{[]string{"https://hooks.example.com/a?b=c", "http://localhost:8090/", "http://[::1]:1/", "http://127.0.0.9/"}, ""},
+		{[]string{"http://hooks.example.com/"}, "webhooks[0].url: must be https; http is for loopback only"},
+		{[]string{"http://10.0.0.1/"}, "webhooks[0].url: must be https"},
+		{[]string{"https://a/", "ftp://hooks.example.com/"}, "webhooks[1]" + noURL},
+		{[]string{"https://me:hunter2@hooks.example.com/"}, "webhooks[0]" + noURL},
+		{[]string{"https://hooks.example.com/#a"}, "webhooks[0]" + noURL},
+		{[]string{"hooks"}, "webhooks[0]" + noURL},
+		{[]string{"https://h/", "https://h/"}, "webhooks[1].url: is also the URL of access.approvals.webhooks[0]"},
+	} {
+		var all []*configv1.ApprovalWebhook
+		for _, url := range tt.urls {
+			all = append(all, at(t, url))
+		}
+		var faults []string
+		Check(configured(all...), func(path, message string) { faults = append(faults, path+": "+message) })
+		got := strings.Join(faults, "\n")
+		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) || len(faults) > 1 || strings.Contains(got, "hunter2") {
+			t.Errorf("%v: %q, want %q", tt.urls, got, tt.want)
+		}
+	}
+	var got string
+	Check(configured(&configv1.ApprovalWebhook{Url: "https://h/", SecretFile: "none"}), func(path, message string) { got += path + ": " + message })
+	if !strings.HasPrefix(got, "access.approvals.webhooks[0].secret_file: ") {
+		t.Error(got)
+	}
+}
+
 // transport is a network of one function.
 type transport func(*http.Request) (*http.Response, error)
 
@@ -106,7 +146,7 @@ func TestMessageArrivesSigned(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	one := at(t, server.URL+"/hook?token=not-for-logs")
-	s, err := New(Options{Endpoints: []*configv1.ApprovalWebhook{one}, Log: zap.NewNop()})
+	s, err := New(Options{Config: configured(one), Log: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +204,7 @@ func TestRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		var sent []time.Duration
-		s, err := New(Options{Endpoints: []*configv1.ApprovalWebhook{one}, Log: zap.NewNop(), Transport: transport(func(r *http.Request) (*http.Response, error) {
+		s, err := New(Options{Config: configured(one), Log: zap.NewNop(), Transport: transport(func(r *http.Request) (*http.Response, error) {
 			sent = append(sent, time.Since(began))
 			switch len(sent) {
 			case 1:
@@ -219,7 +259,7 @@ func TestOneMessageDoesNotHoldOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		got := map[string]int{}
-		s, err := New(Options{Endpoints: endpoints, Log: zap.NewNop(), Transport: transport(func(r *http.Request) (*http.Response, error) {
+		s, err := New(Options{Config: configured(endpoints...), Log: zap.NewNop(), Transport: transport(func(r *http.Request) (*http.Response, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			got[r.URL.Host+" "+r.Header.Get("Webhook-Id")]++
@@ -253,7 +293,7 @@ func TestOneMessageDoesNotHoldOthers(t *testing.T) {
 
 func TestQueueIsBounded(t *testing.T) {
 	t.Parallel()
-	s, err := New(Options{Endpoints: []*configv1.ApprovalWebhook{at(t, "https://hooks.example/in")}, Log: zap.NewNop()})
+	s, err := New(Options{Config: configured(at(t, "https://hooks.example/in")), Log: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +318,7 @@ func TestNothingWithoutEndpoints(t *testing.T) {
 
 func TestSecretHasToBeThere(t *testing.T) {
 	t.Parallel()
-	_, err := New(Options{Endpoints: []*configv1.ApprovalWebhook{{Url: "https://hooks.example", SecretFile: filepath.Join(t.TempDir(), "none")}}})
+	_, err := New(Options{Config: configured(&configv1.ApprovalWebhook{Url: "https://hooks.example", SecretFile: filepath.Join(t.TempDir(), "none")})})
 	if err == nil || !strings.Contains(err.Error(), "access.approvals.webhooks[0].secret_file") {
 		t.Error(err)
 	}

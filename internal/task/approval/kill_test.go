@@ -111,7 +111,7 @@ func (f *replicas) request(ctx context.Context, s *approval.Service, p *at, idem
 }
 
 // TestKillsBetweenEachTwoSteps: a process ends before or after each step that any of them takes. An approved call runs once (an
-// idempotent one again where nobody can know), a denied one never, an expired one never, and each comes to an end.
+// idempotent one again where the outcome is unknown), a denied one never, an expired one never, and each comes to an end.
 func TestKillsBetweenEachTwoSteps(t *testing.T) {
 	t.Parallel()
 	for _, fate := range []string{"approved", "denied", "expired"} {

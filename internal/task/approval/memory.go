@@ -21,7 +21,7 @@ type Memory struct {
 	entries  map[string]*memoryEntry
 	version  uint64
 	watchers []func(*statev1.ApprovalRecord)
-	// telling orders what is told.
+	// telling orders the calls of watchers.
 	telling sync.Mutex
 }
 

@@ -305,7 +305,7 @@ func (s *Service) put(ctx context.Context, key string, r *statev1.ApprovalRecord
 	return nil
 }
 
-// kindOf is the kind of the event that brought a record into its state; empty for one that is told of by another.
+// kindOf is the kind of the event that brought a record into its state; empty where another event tells of it.
 func kindOf(r *statev1.ApprovalRecord) string {
 	switch {
 	case r.GetState() == Waiting && len(r.GetDecisions()) == 0:

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxBytes bounds all records of a deployment.
-	maxBytes = 128 << 20
+	// maxBytes bounds all records of a deployment: a thousand large ones, and many small ones that are kept.
+	maxBytes = 64 << 20
 	// maxAge is more than the longest wait and the time that a record is kept.
 	maxAge = 30 * 24 * time.Hour
 )

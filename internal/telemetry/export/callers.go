@@ -9,6 +9,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 )
 
 // Authentication is the source of the metrics of caller authentication.
@@ -95,10 +96,11 @@ func newIdentity(snapshot func() Identity) prometheus.Collector {
 // newRules shows the decisions of policy rules, whose number bounds the series.
 func newRules(of *policy.Engine) prometheus.Collector {
 	return newGroup(is(of),
-		counters("policy_decisions_total", "Calls decided by a policy rule, by rule and effect: allow or deny.", func(e *policy.Engine, put func(uint64, ...string)) {
+		counters("policy_decisions_total", "Calls decided by a policy rule, by rule and effect: allow, deny or approve.", func(e *policy.Engine, put func(uint64, ...string)) {
 			for _, c := range e.Counts() {
 				put(c.Allowed, c.Rule, string(policy.Allow))
 				put(c.Denied, c.Rule, string(policy.Deny))
+				put(c.Asked, c.Rule, string(policy.Approve))
 			}
 		}, "rule", "effect"),
 		counters("policy_failures_total", "Evaluations of a policy rule that failed or exceeded the cost limit, which counts against the caller.",
@@ -108,5 +110,22 @@ func newRules(of *policy.Engine) prometheus.Collector {
 				}
 			}, "rule"),
 		gauge("policy_disabled_tools", "Tools that are disabled because a policy rule does not fit their input.", func(e *policy.Engine) float64 { return float64(e.Disabled()) }),
+	)
+}
+
+// newApprovals shows the calls that wait until others approve them.
+func newApprovals(of *approval.Service) prometheus.Collector {
+	return newGroup(of.Stats,
+		gauge("approvals_waiting", "Calls that wait for approval, of all replicas.", func(s approval.Stats) float64 { return float64(s.Waiting) }),
+		counters("approvals_total", "Approvals by what this replica made of them: asked, approved, denied, expired, cancelled, ran, or over, of calls that found no room.",
+			func(s approval.Stats, put func(uint64, ...string)) {
+				put(s.Asked, "asked")
+				put(s.Approved, approval.Approved)
+				put(s.Denied, approval.Denied)
+				put(s.Expired, approval.Expired)
+				put(s.Cancelled, approval.Cancelled)
+				put(s.Ran, "ran")
+				put(s.Over, "over")
+			}, "outcome"),
 	)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/server/lifecycle"
 	"github.com/outrigger-mcp/outrigger/internal/server/webhook"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
@@ -72,6 +73,8 @@ type Sources struct {
 	CallsSkipped func() uint64
 	// Reloads is the source of the metrics of files that may change at run time.
 	Reloads *Reloads
+	// Approvals are the calls that wait for approval.
+	Approvals *approval.Service
 	// Rules are the policy rules.
 	Rules *policy.Engine
 	// Telemetry returns the counts of the exports of OpenTelemetry; nil without any.
@@ -211,7 +214,7 @@ func (s Sources) collectors() []prometheus.Collector {
 	}
 	return append(all,
 		given(s.Catalog, ofCatalog), given(s.Catalog, newDrift), given(s.Lists, newLists), given(s.Gate, ofTrust), given(s.Slots, newContention), given(s.Slots, newClasses),
-		given(s.Reloads, newReloads), given(s.Authentication, newAuthentication), given(s.Authentication, newOAuth), given(s.Rules, newRules), given(s.Life, ofLife))
+		given(s.Reloads, newReloads), given(s.Authentication, newAuthentication), given(s.Authentication, newOAuth), given(s.Rules, newRules), given(s.Approvals, newApprovals), given(s.Life, ofLife))
 }
 
 // given is the collector of a source, or nil without the source.
