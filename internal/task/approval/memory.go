@@ -4,6 +4,7 @@ package approval
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -97,7 +98,7 @@ func (m *Memory) Known() (all []*statev1.ApprovalRecord, loaded bool) {
 func (m *Memory) Watch(changed func(*statev1.ApprovalRecord)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.watchers = append(m.watchers[:len(m.watchers):len(m.watchers)], changed)
+	m.watchers = append(slices.Clip(m.watchers), changed)
 }
 
 // sweep forgets what is kept no longer. m.mu is held.

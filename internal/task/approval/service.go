@@ -167,47 +167,49 @@ func (s *Service) Ask(ctx context.Context, c *Call, known string) (*statev1.Appr
 			return nil, Canonical(ctx, err)
 		}
 		r := e.Record
+		if r != nil && s.settle(r) == r && c.answeredBy(r, known, s.opts.Now()) {
+			return r, nil
+		}
+		next, failed := s.renew(ctx, c, key, e)
+		if failed != nil || next != nil {
+			return next, failed
+		}
+	}
+}
+
+// renew takes a step towards a new record in the place of one that does not answer a call: the old one ends, and is kept beside the new
+// one, for those who look. It returns nil where there is another step to take.
+func (s *Service) renew(ctx context.Context, c *Call, key string, e Entry) (*statev1.ApprovalRecord, *errmap.Error) {
+	next, full := s.begin(c)
+	if full != nil {
+		return nil, full
+	}
+	var err error
+	r := e.Record
+	switch settled := s.settle(r); {
+	case settled != r:
+		next, err = nil, s.put(ctx, key, settled, e.Version)
+	case r != nil && isOpen(r):
+		why := c.outdated(r)
+		if !c.isOf(r) {
+			why = "another call took its place"
+		}
+		next, err = nil, s.put(ctx, key, ended(r, Cancelled, why), e.Version)
+	default:
 		if r != nil {
-			settled := s.settle(r)
-			if settled != r {
-				if err := s.put(ctx, key, settled, e.Version); err != nil && !errors.Is(err, ErrConflict) {
-					return nil, Canonical(ctx, err)
-				}
-				continue
-			}
-			if c.answeredBy(r, known, s.opts.Now()) {
-				return r, nil
-			}
+			err = s.opts.Store.Put(ctx, r.GetId(), r, 0, Keep)
 		}
-		next, full := s.begin(c)
-		if full != nil {
-			return nil, full
+		if err == nil || errors.Is(err, ErrConflict) {
+			err = s.put(ctx, key, next, e.Version)
 		}
-		if r != nil && isOpen(r) {
-			why := c.outdated(r)
-			if !c.isOf(r) {
-				why = "another call took its place"
-			}
-			r = ended(r, Cancelled, why)
-			if err := s.put(ctx, key, r, e.Version); err != nil && !errors.Is(err, ErrConflict) {
-				return nil, Canonical(ctx, err)
-			}
-			continue
-		}
-		if r != nil { // kept beside the new one, for those who look
-			if err := s.opts.Store.Put(ctx, r.GetId(), r, 0, Keep); err != nil && !errors.Is(err, ErrConflict) {
-				return nil, Canonical(ctx, err)
-			}
-		}
-		err = s.put(ctx, key, next, e.Version)
-		switch {
-		case err == nil:
-			return next, nil
-		case errors.Is(err, ErrConflict):
-			continue
-		}
+	}
+	switch {
+	case errors.Is(err, ErrConflict):
+		return nil, nil //nolint:nilnil // said above
+	case err != nil:
 		return nil, Canonical(ctx, err)
 	}
+	return next, nil
 }
 
 // answeredBy reports whether a record says what becomes of the call.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -96,7 +97,7 @@ func (s *Shared) Known() (all []*statev1.ApprovalRecord, loaded bool) {
 func (s *Shared) Watch(changed func(*statev1.ApprovalRecord)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.watchers = append(s.watchers[:len(s.watchers):len(s.watchers)], changed)
+	s.watchers = append(slices.Clip(s.watchers), changed)
 }
 
 // changed learns of a record.

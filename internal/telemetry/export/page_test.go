@@ -32,6 +32,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 	"github.com/outrigger-mcp/outrigger/internal/task/taskstore"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
@@ -201,7 +202,7 @@ func everything(t *testing.T) export.Sources {
 		},
 		Repaired: func() uint64 { return 8 },
 		Begun:    func() uint64 { return 7 }, InFlight: func() int { return 3 },
-		Catalog: live, Events: bus, Rules: engine, Gate: gate, Limiter: limiter, Slots: slots, Record: run,
+		Catalog: live, Events: bus, Rules: engine, Approvals: approval.New(approval.Options{Store: approval.NewMemory(nil)}), Gate: gate, Limiter: limiter, Slots: slots, Record: run,
 		Webhooks: func() webhook.Stats { return webhook.Stats{Delivered: 5, GivenUp: 1, Dropped: 2, Failed: 3, Queued: 4} },
 		Watches:  func() notify.WatchStats { return notify.WatchStats{Running: 3, Listeners: 4, Bytes: 5, Restarts: 6} },
 		Balance: map[string]func() *backend.BalanceStats{"": func() *backend.BalanceStats {
