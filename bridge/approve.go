@@ -24,7 +24,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
-	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/task"
@@ -211,7 +210,7 @@ func toApprove(tool *catalog.Tool, arguments []byte, asks policy.Asks) *approval
 	}
 	text, err := protojson.MarshalOptions{AllowPartial: true}.Marshal(m)
 	if err != nil { // an Any of a type that is not linked in
-		text = notShown("have no JSON form")
+		text = content.Omitted("have no JSON form")
 	}
 	out.ArgumentsJSON = shownArguments(text)
 	if paths != nil {
@@ -231,14 +230,9 @@ const maxShown = 64 << 10
 // shownArguments are arguments as approvers see them.
 func shownArguments(text []byte) []byte {
 	if len(text) > maxShown {
-		return notShown(fmt.Sprintf("have %d bytes; up to %d are shown", len(text), maxShown))
+		return content.Omitted(fmt.Sprintf("have %d bytes; up to %d are shown", len(text), maxShown))
 	}
 	return content.SortedJSON(text)
-}
-
-// notShown takes the place of arguments that cannot be shown.
-func notShown(why string) []byte {
-	return append(jsontext.AppendString([]byte(`{"dev.outrigger/omitted":`), "the arguments "+why), '}')
 }
 
 // paths are names of members and what is in them; an empty one is all of a member.
@@ -342,7 +336,7 @@ func (a *approvals) knownBy(req *Request) (string, *errmap.Error) {
 	}
 	const message = "the approval handle is not this caller's, or has expired; call again without it"
 	return "", errmap.New(errmap.InvalidParams, errmap.Message("Invalid params: "+message), errmap.WithViolations(errmap.Violation{
-		Keyword: purposeApproval, Message: backend.ApprovalHeader + " (in _meta: " + backend.ApprovalMember + "): " + message,
+		Keyword: purposeApproval, Message: backend.ApprovalHeader + ", or " + backend.ApprovalMember + ": " + message,
 	}))
 }
 

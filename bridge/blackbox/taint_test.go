@@ -17,7 +17,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,13 +32,9 @@ import (
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
 // taint is in every value of the tainted service's messages that has a class.
@@ -232,7 +227,7 @@ type taintRig struct {
 }
 
 // newTaintRig starts one; otherwise is what callers get in the place of values of the class, empty without a policy.
-func newTaintRig(t *testing.T, otherwise string, rules func(bridge.Rules) bridge.Rules) *taintRig {
+func newTaintRig(t *testing.T, otherwise string, rules func(mcptest.Rules) mcptest.Rules) *taintRig {
 	t.Helper()
 	out := &taintRig{backend: &tainted{}, dir: t.TempDir(), one: mcptest.Client(t, 1), two: mcptest.Client(t, 2)}
 	out.backend.mode.Store("ok")
@@ -558,32 +553,6 @@ func TestTheTaintIsThere(t *testing.T) {
 	}
 }
 
-// blind are rules that show everything where one place asks.
-type blind struct {
-	*policy.Engine
-
-	at string
-	mu sync.Mutex
-	n  int
-}
-
-func (r *blind) View(who *identity.Identity, tool *catalog.Tool) *policy.View {
-	var pcs [16]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
-	for {
-		frame, more := frames.Next()
-		if strings.HasSuffix(frame.Function, r.at) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.n++
-			return nil
-		}
-		if !more {
-			return r.Engine.View(who, tool)
-		}
-	}
-}
-
 // TestEachPlaceIsNeeded: with each place where answers come in taken out, a taint leaves.
 func TestEachPlaceIsNeeded(t *testing.T) {
 	t.Parallel()
@@ -592,10 +561,9 @@ func TestEachPlaceIsNeeded(t *testing.T) {
 	} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
-			var rules *blind
-			g := newTaintRig(t, "hide", func(r bridge.Rules) bridge.Rules {
-				engine, _ := r.(*policy.Engine)
-				rules = &blind{Engine: engine, at: at}
+			rules := &mcptest.Blind{At: at}
+			g := newTaintRig(t, "hide", func(r mcptest.Rules) mcptest.Rules {
+				rules.Rules = r
 				return rules
 			})
 			leaks := 0
@@ -604,8 +572,8 @@ func TestEachPlaceIsNeeded(t *testing.T) {
 					leaks++
 				}
 			})
-			if leaks == 0 || rules.n == 0 {
-				t.Errorf("%d of %d uses leak", leaks, rules.n)
+			if leaks == 0 || rules.Uses() == 0 {
+				t.Errorf("%d of %d uses leak", leaks, rules.Uses())
 			}
 		})
 	}

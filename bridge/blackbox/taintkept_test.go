@@ -13,20 +13,18 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
 // support is the context of a caller who sees the class of the tainted values.
 func support(t *testing.T) context.Context {
 	t.Helper()
-	return mcptest.As(t, identity.Grant{Name: "support", Tools: []string{"*"}, Resources: []string{"*"}})
+	return mcptest.As(t, outrigger.Grant{Name: "support", Tools: []string{"*"}, Resources: []string{"*"}})
 }
 
 // all is all that an outcome has.
@@ -106,7 +104,7 @@ func TestATaskThatIsTakenOverShowsWhatItsCallerSees(t *testing.T) {
 }
 
 // nativeRig is a sidecar in front of a native backend with one tool, whose output schema gives a class to a property.
-func nativeRig(t *testing.T, answer func(events func(*outriggerv1.ToolEvent)) *outriggerv1.ToolOutcome, task func() *outriggerv1.Task, rules func(bridge.Rules) bridge.Rules) *mcptest.Rig {
+func nativeRig(t *testing.T, answer func(events func(*outriggerv1.ToolEvent)) *outriggerv1.ToolOutcome, task func() *outriggerv1.Task, rules func(mcptest.Rules) mcptest.Rules) *mcptest.Rig {
 	t.Helper()
 	tool := mcptest.JSONTool("look", "Look somebody up.", mcptest.NoArguments,
 		`{"type":"object","properties":{"email":{"type":"string","minLength":5,"x-outrigger-visible-to":"pii"},"name":{"type":"string"}},"required":["email"]}`)
@@ -163,7 +161,7 @@ func nativeTask(result *outriggerv1.ToolResult) *outriggerv1.Task {
 }
 
 // lookedUp calls the tool to an end, and then asks for its task; all that comes of it is returned.
-func lookedUp(ctx context.Context, t *testing.T, end *outriggerv1.ToolOutcome, later func() *outriggerv1.Task, rules func(bridge.Rules) bridge.Rules) string {
+func lookedUp(ctx context.Context, t *testing.T, end *outriggerv1.ToolOutcome, later func() *outriggerv1.Task, rules func(mcptest.Rules) mcptest.Rules) string {
 	t.Helper()
 	rig := nativeRig(t, func(events func(*outriggerv1.ToolEvent)) *outriggerv1.ToolOutcome {
 		if events != nil {
@@ -223,9 +221,8 @@ func TestNativeToolsShowWhatTheirCallersSee(t *testing.T) {
 func TestEachPlaceOfNativeToolsIsNeeded(t *testing.T) {
 	t.Parallel()
 	for at, name := range map[string]string{"(*natives).callNative": "result", "(*natives).settleTaskOf": "task", "(*natives).shownError": "running task"} {
-		got := lookedUp(t.Context(), t, nativeEnds()[name], nil, func(r bridge.Rules) bridge.Rules {
-			engine, _ := r.(*policy.Engine)
-			return &blind{Engine: engine, at: at}
+		got := lookedUp(t.Context(), t, nativeEnds()[name], nil, func(r mcptest.Rules) mcptest.Rules {
+			return &mcptest.Blind{Rules: r, At: at}
 		})
 		if leak(got, taint) == "" {
 			t.Errorf("%s is not needed: %s", at, got)

@@ -11,7 +11,6 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // partly hides who ordered, and masks what an order is worth.
@@ -68,12 +67,8 @@ func TestListsShowWhatTheCallerSees(t *testing.T) {
 		if !ok || strings.Contains(string(result), `"customer"`) || strings.Contains(string(called), "coconut") || !strings.Contains(string(result), `"weightKg":0`) {
 			t.Errorf("%s: the result %s", d, called)
 		}
-		v, err := schema.Compile(output)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if found, err := v.Validate(result); err != nil || len(found) > 0 {
-			t.Errorf("%s: the result %s breaks the schema that is shown: %v %v", d, result, found, err)
+		if err := mcptest.Schema(t, output)(result); err != nil {
+			t.Errorf("%s: the result %s breaks the schema that is shown: %v", d, result, err)
 		}
 		wanted := ask("tools/call", `"name":"`+map[bool]string{true: callName, false: mcpName(callName)}[d == mcptest.Canonical]+
 			`","arguments":{"name":"`+name+`","arguments":{"orderId":"`+string(number)+`"},"fields":"id,customer"}`)

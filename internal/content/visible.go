@@ -142,3 +142,8 @@ func appendRest(dst, object []byte, without []string) []byte {
 
 // PreviewAdvice is the advice to a caller whose call is refused, and may be previewed.
 const PreviewAdvice = "Do not call it again until an operator allows it. A preview changes nothing and may run: set " + previewKey + " to true in _meta."
+
+// Omitted is a JSON object in the place of arguments that are not shown, and says why: "the arguments " with the reason behind it.
+func Omitted(why string) []byte {
+	return append(jsontext.AppendString([]byte(`{"dev.outrigger/omitted":`), "the arguments "+why), '}')
+}

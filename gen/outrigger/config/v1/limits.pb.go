@@ -814,7 +814,7 @@ var File_outrigger_config_v1_limits_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/setting.proto\"\xc1T\n" +
+	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/setting.proto\"\xc9T\n" +
 	"\x06Limits\x12\xb8\x01\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x03B\x84\x01\xbaH\n" +
 	"\"\b\x18\x80\x80\x80 (\x80\b\xd2\xe2\x18\b10485760\xe2\xe2\x18g\n" +
@@ -917,10 +917,10 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\fcatalog-wait \x038\x01R>maximum wait of a call for the first catalog; then UNAVAILABLER\fcatalog_wait\x12\xce\x01\n" +
 	"\vdrain_grace\x18\x17 \x01(\v2\x19.google.protobuf.DurationB\x90\x01\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\x90\x1c2\x00\xd2\xe2\x18\x0325s\xe2\xe2\x18x\n" +
-	"\x05grace \x06*\x14max-connection-grace0\x01RUgrace period for calls in flight after SIGTERM, a drain, or the end of standard inputR\vdrain_grace\x12\xb4\x02\n" +
-	"\vcaller_rate\x18\x18 \x01(\v2\x19.outrigger.config.v1.RateB\xf6\x01\xe2\xe2\x18\x90\x01\n" +
+	"\x05grace \x06*\x14max-connection-grace0\x01RUgrace period for calls in flight after SIGTERM, a drain, or the end of standard inputR\vdrain_grace\x12\xbc\x02\n" +
+	"\vcaller_rate\x18\x18 \x01(\v2\x19.outrigger.config.v1.RateB\xfe\x01\xe2\xe2\x18\x98\x01\n" +
 	"\vcaller-rate\x12\n" +
-	"per_second\x1a\x01N \x06*\btask-ttlRfmaximum calls and listings per second per caller; more are RATE_LIMITED; unset: unlimited. Example: 50\xe2\xe2\x18Y\n" +
+	"per_second\x1a\x01N \x06*\x10max-answer-bytesRfmaximum calls and listings per second per caller; more are RATE_LIMITED; unset: unlimited. Example: 50\xe2\xe2\x18Y\n" +
 	"\fcaller-burst\x12\x05burst \x06*\vcaller-rateR3burst size of --caller-rate; unset: the rate itself\xe8\xe2\x18\x01R\vcaller_rate\x12\xb4\x02\n" +
 	"\ttool_rate\x18\x19 \x01(\v2\x19.outrigger.config.v1.RateB\xfa\x01\xe2\xe2\x18\x9a\x01\n" +
 	"\ttool-rate\x12\n" +
