@@ -9,6 +9,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
@@ -211,8 +212,11 @@ type Rules interface {
 	Count(rule, effect string)
 }
 
-// effectDeny is the effect of a rule that refuses.
-const effectDeny = "deny"
+// effectDeny is the effect of a rule that refuses, effectApprove that of one that asks others.
+const (
+	effectDeny    = "deny"
+	effectApprove = "approve"
+)
 
 // rulebook asks the policy rules about the arguments of calls.
 type rulebook struct{ rules Rules }
@@ -374,3 +378,20 @@ func streamTime(deadline, declared time.Duration) time.Duration {
 // streamReserve is the part of a call's deadline that is left to answer with what
 // a stream without an end has brought.
 const streamReserve = time.Second
+
+// advisePreview adds to a refusal that the caller may still have a preview.
+func advisePreview(c *toolCall, refused *errmap.Error) *errmap.Error {
+	if refused != nil && c.tool.Preview != nil {
+		refused.Advice = content.PreviewAdvice
+	}
+	return refused
+}
+
+// needsOneMessage refuses what cannot wait for others.
+func needsOneMessage(tool *catalog.Tool, rule string) *errmap.Error {
+	err := errmap.New(errmap.PermissionDenied, errmap.Tool(tool.Name), errmap.Message("Permission denied: policy rule "+rule+
+		" asks others to approve this use of tool "+tool.Name+", which only a call with one message can wait for; streams, reads of resources and completions cannot"),
+		errmap.WithViolations(errmap.Violation{Keyword: "policy", Message: "rule " + rule}))
+	err.Rule = rule
+	return err
+}

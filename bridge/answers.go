@@ -51,13 +51,6 @@ type answers struct {
 	most      int // bytes of one
 }
 
-// claimed is a call whose answer is to be kept.
-type claimed struct {
-	key      string
-	revision uint64
-	record   *statev1.AnswerRecord
-}
-
 // Times of the wait for the first answer: after how long it is looked for again, and how much longer than its deadline allows a call is
 // taken to run.
 const (

@@ -31,8 +31,6 @@ import (
 )
 
 const (
-	// effectApprove is the effect of a rule that asks others.
-	effectApprove = "approve"
 	// purposeApproval is the purpose of the handle of an approval.
 	purposeApproval = "approval"
 	// askAgain is when the caller of a call that waits for people may come back.
@@ -55,50 +53,12 @@ type approvals struct {
 	named func(name string) *identity.Identity
 }
 
-// approvedCall is a call that was taken to run, or waits to be.
-type approvedCall struct {
-	via   *approvals
-	claim *approval.Claim
-	// await, if set, waits for the approval before the call runs.
-	await func(ctx context.Context, report func(string)) *errmap.Error
-}
-
-// wait waits until the call may run. Most calls do not wait.
-func (a *approvedCall) wait(ctx context.Context, report func(string)) *errmap.Error {
-	if a == nil || a.await == nil {
-		return nil
-	}
-	return a.await(ctx, report)
-}
-
-// end notes that the call has ended: with an error of calls that were not sent, it may be made again. Of one that another replica goes
-// on with, it notes nothing.
-func (a *approvedCall) end(ctx context.Context, err *errmap.Error) {
-	if a == nil || a.claim == nil {
-		return
-	}
-	if cause := context.Cause(ctx); errors.Is(cause, task.ErrClosed) || errors.Is(cause, task.ErrTaken) {
-		return
-	}
-	a.via.service.Finish(ctx, a.claim, err != nil && err.Code == errmap.Unavailable && ctx.Err() == nil)
-	a.claim = nil
-}
-
 // permit asks the rules about a plain call, and others where they say so.
 func (a *approvals) permit(ctx context.Context, c *toolCall) *errmap.Error {
 	err := a.rulebook.permitCall(ctx, c)
 	if err == nil && c.asks != "" {
 		err = a.approve(ctx, c)
 	}
-	return err
-}
-
-// needsOneMessage refuses what cannot wait for others.
-func needsOneMessage(tool *catalog.Tool, rule string) *errmap.Error {
-	err := errmap.New(errmap.PermissionDenied, errmap.Tool(tool.Name), errmap.Message("Permission denied: policy rule "+rule+
-		" asks others to approve this use of tool "+tool.Name+", which only a call with one message can wait for; streams, reads of resources and completions cannot"),
-		errmap.WithViolations(errmap.Violation{Keyword: "policy", Message: "rule " + rule}))
-	err.Rule = rule
 	return err
 }
 
@@ -138,7 +98,7 @@ func (a *approvals) approve(ctx context.Context, c *toolCall) *errmap.Error {
 		claim, err := a.service.Claim(ctx, of, r.GetId(), c.tool.IsIdempotent())
 		switch {
 		case err == nil:
-			c.approved = &approvedCall{via: a, claim: claim}
+			c.approved = &approvedCall{service: a.service, claim: claim}
 			if inv := c.req.invocation(); inv != nil {
 				inv.approved = true
 			}
@@ -420,7 +380,7 @@ func (a *approvals) waiting(c *toolCall, call *statev1.TaskCall, line *taskLine,
 
 // held is a call that waits before it runs.
 func (a *approvals) held(own *toolCall, w *waitingCall) *toolCall {
-	own.approved = &approvedCall{via: a}
+	own.approved = &approvedCall{service: a.service}
 	own.approved.await = func(ctx context.Context, report func(string)) *errmap.Error { return w.await(ctx, a, own, report) }
 	return own
 }

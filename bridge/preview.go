@@ -10,7 +10,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
-	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
@@ -121,31 +120,6 @@ func (p *previews) run(ctx context.Context, c *toolCall) (string, *errmap.Error)
 		return string(cut) + " (shortened)", nil
 	}
 	return string(data), nil
-}
-
-// looksLikePreview reports whether the arguments of a call set the field that makes it a preview. What is sent decides.
-func (c *toolCall) looksLikePreview() bool {
-	p := c.tool.Preview
-	if p == nil || p.Field == nil {
-		return false
-	}
-	if c.req.Arguments.Encoding != EncodingJSON {
-		return p.Is(c.req.Arguments.Bytes)
-	}
-	for _, name := range [...]string{p.Field.JSONName(), string(p.Field.Name())} {
-		if value, ok := jsontext.Lookup(c.arguments(), name); ok && string(value) == "true" {
-			return true
-		}
-	}
-	return false
-}
-
-// advisePreview adds to a refusal that the caller may still have a preview.
-func advisePreview(c *toolCall, refused *errmap.Error) *errmap.Error {
-	if refused != nil && c.tool.Preview != nil {
-		refused.Advice = content.PreviewAdvice
-	}
-	return refused
 }
 
 // argumentsShown are the arguments of a call for the user who is asked: without secrets and what the caller does not see in results,

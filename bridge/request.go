@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -26,8 +28,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
@@ -634,7 +640,7 @@ type toolCall struct {
 	wire []byte
 	// checking is the context of the check of the arguments.
 	checking timely
-	answer   *Answer
+	answer   *backend.Answer
 	resp     Response
 	// place is the call's right to run. Its deadline counts the time that it waited for it.
 	place policy.Place
@@ -973,3 +979,90 @@ const (
 	exchangeCall              // a streaming RPC, called as such
 	kinds
 )
+
+// claimed is a call whose answer is to be kept.
+type claimed struct {
+	key      string
+	revision uint64
+	record   *statev1.AnswerRecord
+}
+
+// approvedCall is a call that was taken to run, or waits to be.
+type approvedCall struct {
+	service *approval.Service
+	claim   *approval.Claim
+	// await, if set, waits for the approval before the call runs.
+	await func(ctx context.Context, report func(string)) *errmap.Error
+}
+
+// wait waits until the call may run. Most calls do not wait.
+func (a *approvedCall) wait(ctx context.Context, report func(string)) *errmap.Error {
+	if a == nil || a.await == nil {
+		return nil
+	}
+	return a.await(ctx, report)
+}
+
+// end notes that the call has ended: with an error of calls that were not sent, it may be made again. Of one that another replica goes
+// on with, it notes nothing.
+func (a *approvedCall) end(ctx context.Context, err *errmap.Error) {
+	if a == nil || a.claim == nil {
+		return
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, task.ErrClosed) || errors.Is(cause, task.ErrTaken) {
+		return
+	}
+	a.service.Finish(ctx, a.claim, err != nil && err.Code == errmap.Unavailable && ctx.Err() == nil)
+	a.claim = nil
+}
+
+// requestIDNames are the names of the field with the id in JSON.
+func (c *toolCall) requestIDNames() [2]string {
+	return [2]string{c.tool.RequestID.JSONName(), string(c.tool.RequestID.Name())}
+}
+
+// withoutRequestID are the arguments of a call without the id of its request.
+func (c *toolCall) withoutRequestID() []byte {
+	names := c.requestIDNames()
+	return content.Without(c.arguments(), names[:]...)
+}
+
+// looksLikePreview reports whether the arguments of a call set the field that makes it a preview. What is sent decides.
+func (c *toolCall) looksLikePreview() bool {
+	p := c.tool.Preview
+	if p == nil || p.Field == nil {
+		return false
+	}
+	if c.req.Arguments.Encoding != EncodingJSON {
+		return p.Is(c.req.Arguments.Bytes)
+	}
+	for _, name := range [...]string{p.Field.JSONName(), string(p.Field.Name())} {
+		if value, ok := jsontext.Lookup(c.arguments(), name); ok && string(value) == "true" {
+			return true
+		}
+	}
+	return false
+}
+
+// state is what a caller brings back between the rounds of one request: what
+// the backend wants to see again, and how far the sidecar's own question is.
+type state struct {
+	// asked: this round answers the sidecar's own question. confirmed: an
+	// earlier round has.
+	asked, confirmed bool
+	// backend is the backend's own state, which may be empty.
+	backend []byte
+	// asker is the span of the request that asked; not valid without tracing.
+	asker telemetry.Context
+	// requestID is the id that the sidecar gave the request; empty where it gave none.
+	requestID string
+}
+
+// requestDigest ties a state to a request: its operation, what it names, and its arguments, which a client may write in another
+// order when it repeats them.
+func requestDigest(operation Op, name string, arguments []byte) [32]byte {
+	return keys.Digest(keys.Label(operation.String()), []byte(name), content.SortedJSON(arguments))
+}
+
+// emptyObject represents arguments that were not sent.
+var emptyObject = content.SortedJSON(nil)

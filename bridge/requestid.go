@@ -104,17 +104,6 @@ func (e *encoder) fillRequestID(c *toolCall) {
 	c.repair.arguments = content.WithText(arguments, names[0], c.requestID, names[:]...)
 }
 
-// requestIDNames are the names of the field with the id in JSON.
-func (c *toolCall) requestIDNames() [2]string {
-	return [2]string{c.tool.RequestID.JSONName(), string(c.tool.RequestID.Name())}
-}
-
-// withoutRequestID are the arguments of a call without the id of its request.
-func (c *toolCall) withoutRequestID() []byte {
-	names := c.requestIDNames()
-	return content.Without(c.arguments(), names[:]...)
-}
-
 // keepRequestID gives a call the id that it had in an earlier round.
 func (c *toolCall) keepRequestID(id string) {
 	if id == "" || c.requestID == "" || id == c.requestID {

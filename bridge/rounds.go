@@ -151,20 +151,6 @@ func (r *rounds) askUser(ctx context.Context, c *toolCall) *errmap.Error {
 // purposeState is the purpose of a sealed state: what was sealed for another is none.
 const purposeState = "request-state"
 
-// state is what a caller brings back between the rounds of one request: what
-// the backend wants to see again, and how far the sidecar's own question is.
-type state struct {
-	// asked: this round answers the sidecar's own question. confirmed: an
-	// earlier round has.
-	asked, confirmed bool
-	// backend is the backend's own state, which may be empty.
-	backend []byte
-	// asker is the span of the request that asked; not valid without tracing.
-	asker telemetry.Context
-	// requestID is the id that the sidecar gave the request; empty where it gave none.
-	requestID string
-}
-
 // The first byte of a sealed state says what it has. Bits that are not set are of parts that are not there: so states of
 // versions without them open.
 const (
@@ -217,12 +203,3 @@ func decodeState(plain []byte) (state, bool) {
 	}
 	return s, true
 }
-
-// requestDigest ties a state to a request: its operation, what it names, and its arguments, which a client may write in another
-// order when it repeats them.
-func requestDigest(operation Op, name string, arguments []byte) [32]byte {
-	return keys.Digest(keys.Label(operation.String()), []byte(name), content.SortedJSON(arguments))
-}
-
-// emptyObject represents arguments that were not sent.
-var emptyObject = content.SortedJSON(nil)

@@ -1578,3 +1578,101 @@ func (b *builder) reuse(md protoreflect.MethodDescriptor, id, source string, nam
 	t.Alias = names.alias
 	return &t, true, b.bind.again(&t)
 }
+
+// requestIDOf finds the field with the id of a request: the one that is declared, or the one that AIP-155 describes; nil for none.
+func requestIDOf(md protoreflect.MethodDescriptor, declared string) (protoreflect.FieldDescriptor, error) {
+	field := md.Input().Fields().ByName(protoreflect.Name(cmp.Or(declared, requestID)))
+	isString := field != nil && field.Kind() == protoreflect.StringKind && !field.IsList()
+	switch {
+	case declared == "":
+		if !isString || md.IsStreamingClient() {
+			return nil, nil //nolint:nilnil // it has none
+		}
+		if said, _ := schema.AnnotationsOfField(field); said.Format != uuidFormat {
+			return nil, nil //nolint:nilnil // it has none
+		}
+		return field, nil
+	case md.IsStreamingClient():
+		return nil, errors.New("the RPC takes a stream of requests; remove it")
+	case field == nil:
+		return nil, fmt.Errorf("%s has no field %s; name one of its fields of type string", md.Input().FullName(), declared)
+	case !isString:
+		return nil, fmt.Errorf("%s is no single string; name a field of type string", field.FullName())
+	}
+	return field, nil
+}
+
+// uuidFormat is the word of package schema for google.api.FieldInfo.UUID4.
+const uuidFormat = "uuid"
+
+// preview finds out how calls of a tool are previewed: as is declared, or by the field of AIP-163. It reports whether a method does.
+func (b *builder) preview(t *Tool, declared *configv1.ToolPreview) (isByMethod bool, err error) {
+	md := t.Method.Descriptor
+	isUnary := !md.IsStreamingClient() && !md.IsStreamingServer()
+	switch {
+	case declared == nil:
+		field := md.Input().Fields().ByName(validateOnly)
+		isReadOnly := t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly
+		if isUnary && !isReadOnly && isFlag(field) {
+			t.Preview = &Preview{Field: field}
+		}
+		return false, nil
+	case !isUnary:
+		return false, errors.New("the RPC streams, and only calls of unary RPCs can be previewed; remove it")
+	case declared.GetMethod() != "":
+		t.Preview, err = b.previewBy(t, declared.GetMethod())
+		return true, err
+	}
+	field := md.Input().Fields().ByName(protoreflect.Name(declared.GetField()))
+	switch {
+	case field == nil:
+		return false, fmt.Errorf("field: %s has no field %s; name one of its fields of type bool", md.Input().FullName(), declared.GetField())
+	case !isFlag(field):
+		return false, fmt.Errorf("field: %s is no single bool; name a field of type bool", field.FullName())
+	}
+	t.Preview = &Preview{Field: field}
+	return false, nil
+}
+
+// isFlag holds for a single field of type bool.
+func isFlag(fd protoreflect.FieldDescriptor) bool {
+	return fd != nil && fd.Kind() == protoreflect.BoolKind && !fd.IsList()
+}
+
+// previewBy is the preview by another method of the service.
+func (b *builder) previewBy(t *Tool, name string) (*Preview, error) {
+	md := t.Method.Descriptor
+	service, _ := md.Parent().(protoreflect.ServiceDescriptor)
+	var by protoreflect.MethodDescriptor
+	if service != nil {
+		by = service.Methods().ByName(protoreflect.Name(name))
+	}
+	switch {
+	case by == nil || by == md:
+		return nil, fmt.Errorf("method: %s has no other method %s; name the method that previews", md.Parent().FullName(), name)
+	case by.IsStreamingClient() || by.IsStreamingServer():
+		return nil, fmt.Errorf("method: %s streams; name a unary method", by.FullName())
+	case by.Input().FullName() != md.Input().FullName():
+		return nil, fmt.Errorf("method: %s takes %s; name a method that takes %s", by.FullName(), by.Input().FullName(), md.Input().FullName())
+	}
+	options, err := readMethodOptions(by, false)
+	if err != nil {
+		return nil, err
+	}
+	yes, no := true, false
+	out := &Tool{
+		Name: t.Name, MCPName: t.MCPName, Alias: t.Alias, Title: t.Title, Description: t.Description, Version: t.Version,
+		Method: &Method{
+			Procedure: "/" + methodName(by), Service: t.Method.Service, Source: t.Method.Source, Backend: b.backend,
+			Descriptor: by, Idempotency: options.idempotency,
+		},
+		Annotations: Annotations{ReadOnly: &yes, Destructive: &no, Idempotent: &yes},
+		Metadata:    Metadata{Module: t.Metadata.Module, CacheTTL: t.Metadata.CacheTTL},
+		Timeout:     t.Timeout, TaskSupport: "forbidden", Hidden: true, RequestID: t.RequestID, ResultBudget: t.ResultBudget, Scopes: t.Scopes,
+		Words: t.Words, Classes: t.Classes,
+	}
+	if err := b.bind.bind(out, nil); err != nil {
+		return nil, err
+	}
+	return &Preview{Tool: out}, nil
+}

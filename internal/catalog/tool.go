@@ -826,3 +826,100 @@ func (t *Tool) RunsOn(unsaid time.Duration) (after time.Duration, ok bool) {
 	}
 	return 0, false
 }
+
+const (
+	validateOnly = "validate_only" // AIP-163
+	requestID    = "request_id"    // AIP-155
+)
+
+// Preview is a call without an effect that says what a call would do. One of its fields is set.
+type Preview struct {
+	// Field is the field of the request, of type bool, that makes a call a preview.
+	Field protoreflect.FieldDescriptor
+	// Tool is of the method that previews, with the same request message and the names of the tool that it previews. It is not in
+	// the catalog.
+	Tool *Tool
+}
+
+// Is reports whether the wire bytes of a request make its call a preview.
+func (p *Preview) Is(request []byte) bool {
+	if p == nil || p.Field == nil {
+		return false
+	}
+	set := false
+	for len(request) > 0 {
+		num, typ, n := protowire.ConsumeTag(request)
+		if n < 0 {
+			return false
+		}
+		size := protowire.ConsumeFieldValue(num, typ, request[n:])
+		if size < 0 {
+			return false
+		}
+		if num == p.Field.Number() && typ == protowire.VarintType {
+			v, _ := protowire.ConsumeVarint(request[n:])
+			set = v != 0 // the last one counts
+		}
+		request = request[n+size:]
+	}
+	return set
+}
+
+// Request appends to dst the wire bytes of the request that previews another one.
+func (p *Preview) Request(dst, request []byte) []byte {
+	if p.Field == nil {
+		return append(dst, request...)
+	}
+	dst = appendWithout(dst, request, p.Field.Number())
+	return protowire.AppendVarint(protowire.AppendTag(dst, p.Field.Number(), protowire.VarintType), 1)
+}
+
+// WithRequestID appends to dst the wire bytes of a request with another value of the tool's RequestID.
+func (t *Tool) WithRequestID(dst, request []byte, id string) []byte {
+	dst = appendWithout(dst, request, t.RequestID.Number())
+	return protowire.AppendString(protowire.AppendTag(dst, t.RequestID.Number(), protowire.BytesType), id)
+}
+
+// RequestIDOf is the value of the tool's RequestID in the wire bytes of a request; empty where it is not set.
+func (t *Tool) RequestIDOf(request []byte) string {
+	value := ""
+	for len(request) > 0 {
+		num, typ, n := protowire.ConsumeTag(request)
+		if n < 0 {
+			return value
+		}
+		size := protowire.ConsumeFieldValue(num, typ, request[n:])
+		if size < 0 {
+			return value
+		}
+		if num == t.RequestID.Number() && typ == protowire.BytesType {
+			text, _ := protowire.ConsumeBytes(request[n:])
+			value = string(text)
+		}
+		request = request[n+size:]
+	}
+	return value
+}
+
+// appendWithout appends the bytes of a message without one of its fields. What cannot be read stays as it is.
+func appendWithout(dst, message []byte, field protowire.Number) []byte {
+	for len(message) > 0 {
+		num, typ, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return append(dst, message...)
+		}
+		size := protowire.ConsumeFieldValue(num, typ, message[n:])
+		if size < 0 {
+			return append(dst, message...)
+		}
+		if num != field {
+			dst = append(dst, message[:n+size]...)
+		}
+		message = message[n+size:]
+	}
+	return dst
+}
+
+// IsRepeatable reports whether a call may be made again with the same request: the tool is idempotent, or the backend knows the
+// request by its id.
+func (t *Tool) IsRepeatable() bool { return t.IsIdempotent() || t != nil && t.RequestID != nil }

@@ -217,13 +217,21 @@ func (d *draft) checkSense(kind Kind) {
 	}
 }
 
+// Unreal says what answers in place of a backend: the recording in a directory, "" for none, and inventions.
+func Unreal(c *configv1.Config) (recording string, invents bool) {
+	return c.GetReplay().GetDir(), c.GetMock()
+}
+
 // isUnreal reports whether answers come from a recording, or are invented.
-func isUnreal(c *configv1.Config) bool { return c.GetReplay().GetDir() != "" || c.GetMock() }
+func isUnreal(c *configv1.Config) bool {
+	recording, invents := Unreal(c)
+	return recording != "" || invents
+}
 
 // checkUnreal finds what a sidecar without a backend cannot have beside its recording or its inventions, and what these lack.
 func (d *draft) checkUnreal(kind Kind, c *configv1.Config) {
 	path, flag := "replay.dir", "--replay"
-	if c.GetReplay().GetDir() == "" {
+	if recording, _ := Unreal(c); recording == "" {
 		if d.given("replay.match") || d.given("replay.latency") {
 			d.judge("replay.dir", "match and latency have no effect without a recording: set it with --replay")
 		}

@@ -11,12 +11,13 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend/recorded"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
 )
 
 // CheckRecorded reads the recording that a configuration names.
 func CheckRecorded(cfg *configv1.Config, report func(path, message string)) {
-	dir := cfg.GetReplay().GetDir()
+	dir, _ := config.Unreal(cfg)
 	if dir == "" {
 		return
 	}
@@ -31,15 +32,16 @@ func CheckRecorded(cfg *configv1.Config, report func(path, message string)) {
 
 // openRecorded opens what answers in place of a backend; nil for nothing. current is the catalog, nil before the first.
 func openRecorded(cfg *configv1.Config, current func() *catalog.Catalog) (*recorded.Upstream, error) {
-	if cfg.GetReplay().GetDir() == "" && !cfg.GetMock() {
+	dir, invents := config.Unreal(cfg)
+	if dir == "" && !invents {
 		return nil, nil //nolint:nilnil // a nil one is none
 	}
 	o := recorded.Options{
 		Match: recorded.Match(cfg.GetReplay().GetMatch()), Latency: cfg.GetReplay().GetLatency() == "recorded",
-		Invents: cfg.GetMock(), Seed: uint64(cfg.GetMockSeed()), //nolint:gosec // a rule of the field: at least 0
+		Invents: invents, Seed: uint64(cfg.GetMockSeed()), //nolint:gosec // a rule of the field: at least 0
 		Catalog: current,
 	}
-	if dir := cfg.GetReplay().GetDir(); dir != "" {
+	if dir != "" {
 		var err error
 		if o.Recording, err = recorded.Open(dir); err != nil {
 			return nil, fmt.Errorf("--replay: %w", err)
