@@ -165,10 +165,10 @@ func TestTwoPeopleApproveAfterAKill(t *testing.T) {
 	call := "tools/call {\"name\": \"shop_refund\", \"arguments\": " + paidArgs + "}"
 	r.answers(t, "`agent` at replica A, with tasks", call, first, "result", "taskId", "status", "statusMessage", "resultType")
 	r.answers(t, "`agent` at replica A, without tasks. It is the same request, which is asked about once", call, again, "result",
-		"content", "isError", "_meta dev.outrigger/error code", "_meta dev.outrigger/error retryAfterMs", "_meta dev.outrigger/error approval")
+		"content", "_meta dev.outrigger/error code", "_meta dev.outrigger/error retryAfterMs", "_meta dev.outrigger/error approval")
 	r.writes("Replica A is killed (SIGKILL).", "", "")
 	r.answers(t, "`otto` at the admin listener of replica B", "GET /approvals/APPROVAL", shown, "approval", "tool", "requester", "rule", "state", "needed", "arguments_json")
-	r.answers(t, "`otto` at replica B", "POST /approvals/APPROVAL/approve "+seen, one, "approval", "state", "needed", "decisions")
+	r.answers(t, "`otto` at replica B", "POST /approvals/APPROVAL/approve "+seen, one, "approval", "state", "needed")
 	r.answers(t, "`otto` once more, at replica C (403)", "POST /approvals/APPROVAL/approve "+seen, refusal, "", "error")
 	r.answers(t, "`olga` at replica C", "POST /approvals/APPROVAL/approve "+ledger, two, "approval", "state", "needed", "decisions")
 	r.answers(t, "`agent` at replica C", "tasks/get {\"taskId\": \"TASK\"}", ended, "result", "taskId", "status", "result structuredContent", "result isError")

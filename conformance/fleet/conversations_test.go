@@ -8,11 +8,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,11 +54,9 @@ func TestAMaskedSupportAgent(t *testing.T) {
 		if isListed := strings.Contains(list, `"island"`); isListed != (who == "clerk") {
 			t.Errorf("%s is shown the address in the schema: %v\n%s", who, isListed, list)
 		}
-		r.answers(t, "`"+who+"`", "tools/list {}", list, "result tools 0", "name", "outputSchema properties customer",
-			"outputSchema properties destination properties stopId type", "outputSchema properties destination properties address properties island type",
-			"outputSchema properties parcels items properties valueCents")
-		r.answers(t, "`"+who+"`", `tools/call {"name": "`+tool+`", "arguments": `+arguments+`}`, result, "result", "structuredContent id", "structuredContent customer",
-			"structuredContent destination", "structuredContent parcels", "isError")
+		r.answers(t, "`"+who+"`, properties of the output schema", "tools/list {}", list, "result tools 0 outputSchema properties", "customer", "destination properties address properties island type",
+			"parcels items properties valueCents")
+		r.answers(t, "`"+who+"`, structured content", `tools/call {"name": "`+tool+`", "arguments": `+arguments+`}`, result, "result structuredContent", "customer", "destination", "parcels")
 		if who == "agent" {
 			r.writes("The agent gets no address, and its schema has none. The clerk has both classes and asks the same.", "", "")
 		}
@@ -90,7 +86,6 @@ func (r *talk) writes(sentence, kind, block string) {
 // have adds nothing.
 func (r *talk) answers(t *testing.T, who, request, answer, root string, paths ...string) {
 	t.Helper()
-	// Before the layout, which depends on lengths.
 	steady := changing.ReplaceAllStringFunc(r.stable.Replace(answer), func(found string) string {
 		if strings.HasPrefix(found, "v1.") {
 			return "HANDLE"
@@ -120,40 +115,19 @@ func (r *talk) answers(t *testing.T, who, request, answer, root string, paths ..
 		}
 		into[keys[len(keys)-1]] = value
 	}
-	r.writes(who+": `"+request+"`", "json", laidOut(t, part, ""))
-}
-
-// laidOut is the JSON of a value, with what is short on one line.
-func laidOut(t *testing.T, value any, indent string) string {
-	t.Helper()
-	const width = 110
-	var line strings.Builder
-	encoder := json.NewEncoder(&line)
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(part); err != nil {
 		t.Fatal(err)
 	}
-	text, deeper := strings.TrimSpace(line.String()), indent+"  "
-	var members []string
-	switch v := value.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			members = append(members, strconv.Quote(key)+": "+laidOut(t, v[key], deeper))
-		}
-	case []any:
-		for _, item := range v {
-			members = append(members, laidOut(t, item, deeper))
-		}
-	}
-	if len(members) == 0 || len(indent)+len(text) <= width {
-		return text
-	}
-	return text[:1] + "\n" + deeper + strings.Join(members, ",\n"+deeper) + "\n" + indent + text[len(text)-1:]
+	r.writes(who+": `"+request+"`", "json", text.String())
 }
 
 // at is the value at a path of keys and indices; nil where there is none.
 func at(value any, path string) any {
-	for _, key := range strings.Fields(path) {
+	for key := range strings.FieldsSeq(path) {
 		switch v := value.(type) {
 		case map[string]any:
 			value = v[key]
