@@ -31,7 +31,7 @@ func startShop(t *testing.T) *shop {
 	t.Helper()
 	s := &shop{calls: map[string]int{}, ended: map[string]int{}, release: make(chan struct{})}
 	mux := http.NewServeMux()
-	for _, name := range []string{"Look", "Pay", "Ping"} {
+	for _, name := range []string{"Look", "Pay", "Ping", "Refund"} {
 		procedure := "/fleet.v1.Shop/" + name
 		mux.Handle(procedure, connect.NewUnaryHandler(procedure, func(ctx context.Context, req *connect.Request[wrapperspb.StringValue]) (*connect.Response[wrapperspb.StringValue], error) {
 			key := name + " " + req.Msg.GetValue()
