@@ -487,9 +487,7 @@ var ErrRuns = errors.New("approval: the call runs elsewhere")
 // not run (with [ErrChanged] where another question could change that), TRANSPORT_ERROR where a process that ran it has departed and
 // its tool is not idempotent, and UNAVAILABLE.
 func (s *Service) Claim(ctx context.Context, c *Call, id string, idempotent bool) (*Claim, *errmap.Error) {
-	var random [12]byte
-	_, _ = rand.Read(random[:]) // never fails
-	token := s.opts.Self + "/" + hex.EncodeToString(random[:])
+	token := s.token()
 	for {
 		e, key, err := s.find(ctx, id)
 		switch {
@@ -661,6 +659,50 @@ func (s *Service) Cancel(ctx context.Context, id, why string) *errmap.Error {
 		}
 		return nil
 	}
+}
+
+// Waive takes a call that needs no approval any more, to run it here without one: it ends the record with the reason, once. It reports
+// whether this very call ended it so; where it did not, the record says why: it has run, was waived before, denied, or expired.
+func (s *Service) Waive(ctx context.Context, id, why string) (*statev1.ApprovalRecord, bool, *errmap.Error) {
+	token := s.token()
+	for {
+		e, key, err := s.find(ctx, id)
+		if err != nil {
+			if errors.Is(err, ErrUnavailable) && ctx.Err() == nil && s.pause(ctx) {
+				continue // whether it was ended is known once the store is back
+			}
+			return nil, false, Canonical(ctx, err)
+		}
+		r := s.settle(e.Record)
+		mayEnd := r.GetState() == Waiting || r.GetState() == Approved || r.GetState() == Cancelled
+		if IsWaived(r) || !mayEnd {
+			return r, r.GetOwner() == token, nil
+		}
+		next := ended(r, Cancelled, why)
+		next.Owner = token
+		if r.GetState() == Cancelled { // its end was told of
+			err = s.opts.Store.Put(ctx, key, next, e.Version, Keep)
+		} else {
+			err = s.put(ctx, key, next, e.Version)
+		}
+		switch {
+		case err == nil:
+			return next, true, nil
+		case errors.Is(err, ErrConflict), errors.Is(err, ErrUnavailable) && ctx.Err() == nil:
+		default:
+			return nil, false, Canonical(ctx, err)
+		}
+	}
+}
+
+// IsWaived reports whether a call was taken to run without its approval; see [Service.Waive].
+func IsWaived(r *statev1.ApprovalRecord) bool { return r.GetState() == Cancelled && r.GetOwner() != "" }
+
+// token is a new name of one use of an approval by this process.
+func (s *Service) token() string {
+	var random [12]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return s.opts.Self + "/" + hex.EncodeToString(random[:])
 }
 
 // Wait returns the record once it does not wait any more. The error is that of [Service.Get], or CANCELLED with the cause of ctx.
