@@ -74,7 +74,7 @@ func (w *world) askForApproval(a *actor) {
 		if r == nil {
 			continue
 		}
-		asTask := c.id == "" && a.rand.IntN(3) == 0
+		asTask := c.id == "" && a.rand.IntN(2) == 0
 		var err *errmap.Error
 		if !a.ask(r, "approval "+c.name, func(ctx context.Context) { err = r.attempt(ctx, c, asTask) }) {
 			continue
@@ -101,7 +101,7 @@ func (a *actor) toAsk(n int) *asked {
 	if w.calm {
 		return nil
 	}
-	c := &asked{method: refund, name: fmt.Sprintf("%s-%d~%v", a.name, n, time.Duration(a.rand.Int64N(int64(2*time.Second))).Round(time.Millisecond))}
+	c := &asked{method: refund, name: fmt.Sprintf("%s-%d~%v", a.name, n, time.Duration(a.rand.Int64N(int64(3*time.Second))).Round(time.Millisecond))}
 	if a.rand.IntN(2) == 0 {
 		c.method = restock
 	}

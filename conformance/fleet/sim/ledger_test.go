@@ -209,8 +209,8 @@ func (l *ledger) record(w *world, version uint64, record *statev1.TaskRecord) {
 	one := seen{version: version, owner: record.GetOwner(), takeovers: record.GetTakeovers(), status: record.GetTask().GetStatus()}
 	before, known := l.records[record.GetId()]
 	l.records[record.GetId()] = one
-	if one.status == outriggerv1.TaskStatus_TASK_STATUS_COMPLETED {
-		if author := record.GetTask().GetResult().GetContent()[0].GetText().GetText(); author != one.owner {
+	if result := record.GetTask().GetResult(); one.status == outriggerv1.TaskStatus_TASK_STATUS_COMPLETED && result.GetStatus() == "success" {
+		if author := result.GetContent()[0].GetText().GetText(); author != one.owner {
 			w.violate(propertyOwner, "%s belongs to %s, and has the result of %s", record.GetId(), one.owner, author)
 		}
 	}

@@ -84,6 +84,25 @@ func mutants() []mutant {
 			"the-owner-that-was",
 			[]overlay.Edit{{File: "internal/task/run.go", Old: "if taken = record.Owner != r.m.self; taken {", New: "if taken = false; taken {"}},
 		},
+		{
+			// Two replicas take an approved call to run it, each over what the other has stored.
+			"the-claim-that-does-not-compare",
+			[]overlay.Edit{{
+				File: "internal/task/approval/service.go",
+				Old:  "\t\tif next == nil {\n\t\t\treturn nil, failed\n\t\t}\n\t\terr = s.put(ctx, key, next, e.Version)\n",
+				New: "\t\tif next == nil {\n\t\t\treturn nil, failed\n\t\t}\n\t\tif now, err := s.current(ctx, key); err == nil {\n\t\t\te = now\n\t\t}\n" +
+					"\t\terr = s.put(ctx, key, next, e.Version)\n",
+			}},
+		},
+		{
+			// A call runs that an approver denied.
+			"the-denied-call-that-runs",
+			[]overlay.Edit{{
+				File: "internal/task/approval/service.go",
+				Old:  "\tcase Approved:\n\t\tif why := s.revoked(",
+				New:  "\tcase Approved, Denied:\n\t\tif why := s.revoked(",
+			}},
+		},
 	}
 }
 

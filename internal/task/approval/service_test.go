@@ -380,3 +380,57 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWaive: a call that needs no approval any more is taken to run once, and its approval ends with that.
+func TestWaive(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(t *testing.T, o *office, s *approval.Service, id string){
+		"waits": func(*testing.T, *office, *approval.Service, string) {},
+		"approved": func(t *testing.T, o *office, s *approval.Service, id string) {
+			t.Helper()
+			for _, name := range []string{"ann", "bob"} {
+				if _, err := s.Decide(t.Context(), id, o.who(name), true, "yes"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"cancelled": func(t *testing.T, _ *office, s *approval.Service, id string) {
+			t.Helper()
+			if err := s.Cancel(t.Context(), id, "the rule changed"); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		o := newOffice()
+		ended := 0
+		options := o.options(approval.NewMemory(nil))
+		options.Happened = func(e approval.Event) {
+			if e.Kind == approval.EventEnded {
+				ended++
+			}
+		}
+		s := approval.New(options)
+		id := ask(t, s, o.call()).GetId()
+		prepare(t, o, s, id)
+		r, isOurs, err := s.Waive(t.Context(), id, "no rule asks")
+		if err != nil || !isOurs || !approval.IsWaived(r) || s.Waiting() != 0 || ended != 1 {
+			t.Errorf("%s: %v, %t, %v; %d wait, %d ended", name, r, isOurs, err, s.Waiting(), ended)
+		}
+		r, isOurs, err = s.Waive(t.Context(), id, "no rule asks")
+		if err != nil || isOurs || !approval.IsWaived(r) {
+			t.Errorf("%s, again: %v, %t, %v", name, r, isOurs, err)
+		}
+		if _, err = s.Claim(t.Context(), o.call(), id, true); err == nil || err.Code != errmap.PermissionDenied {
+			t.Errorf("%s, claimed: %v", name, err)
+		}
+	}
+	o := newOffice()
+	s := approval.New(o.options(approval.NewMemory(nil)))
+	id := ask(t, s, o.call()).GetId()
+	if _, err := s.Decide(t.Context(), id, o.who("ann"), false, "no"); err != nil {
+		t.Fatal(err)
+	}
+	if r, isOurs, err := s.Waive(t.Context(), id, "no rule asks"); err != nil || isOurs || r.GetState() != approval.Denied {
+		t.Errorf("denied: %v, %t, %v", r, isOurs, err)
+	}
+}
