@@ -47,7 +47,8 @@ const (
 // Options configure a [Service]. Zero fields have their defaults.
 type Options struct {
 	Store Store
-	// Self is this process, and Alive reports whether another one lives; nil where processes share nothing.
+	// Self is this process, and Alive reports whether another one lives, with an error where that is not known now; nil where processes
+	// share nothing.
 	Self  string
 	Alive func(ctx context.Context, owner string) (bool, error)
 	// Rule returns a rule in use with the effect "approve", and Operator an operator as it is now.
@@ -586,7 +587,11 @@ func (s *Service) lives(ctx context.Context, token string) (bool, error) {
 	if owner == s.opts.Self || s.opts.Alive == nil {
 		return true, nil
 	}
-	return s.opts.Alive(ctx, owner)
+	alive, err := s.opts.Alive(ctx, owner)
+	if err != nil && !errors.Is(err, ErrUnavailable) {
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return alive, err
 }
 
 // approvers are those who agreed.

@@ -434,3 +434,29 @@ func TestWaive(t *testing.T) {
 		t.Errorf("denied: %v, %t, %v", r, isOurs, err)
 	}
 }
+
+// TestWhoLivesIsNotKnown: a call that another process took to run is neither run nor given up while the store of leases is away.
+func TestWhoLivesIsNotKnown(t *testing.T) {
+	t.Parallel()
+	o := newOffice()
+	store := approval.NewMemory(nil)
+	first := approval.New(o.options(store))
+	id := ask(t, first, o.call()).GetId()
+	for _, name := range []string{"ann", "bob"} {
+		if _, err := first.Decide(t.Context(), id, o.who(name), true, "yes"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := first.Claim(t.Context(), o.call(), id, false); err != nil {
+		t.Fatal(err)
+	}
+	options := o.options(store)
+	options.Self, options.Alive = "other", func(context.Context, string) (bool, error) { return false, errors.New("away") }
+	_, err := approval.New(options).Claim(t.Context(), o.call(), id, false)
+	if err == nil || err.Code != errmap.Unavailable {
+		t.Errorf("got %v", err)
+	}
+	if r, err := first.Get(t.Context(), id); err != nil || r.GetState() != approval.Running {
+		t.Errorf("it is %v, %v", r, err)
+	}
+}
