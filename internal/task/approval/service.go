@@ -611,8 +611,11 @@ func (s *Service) Finish(ctx context.Context, claim *Claim, notSent bool) {
 	defer cancel()
 	for range writeAttempts {
 		e, err := s.current(ctx, claim.key)
-		if err == nil && e.Record.GetOwner() != claim.token || errors.Is(err, ErrNotFound) {
-			return // another process has it
+		if err == nil && (e.Record.GetOwner() != claim.token || e.Record.GetState() != Running) || errors.Is(err, ErrNotFound) {
+			if isOurs := e.Record.GetOwner() == claim.token && e.Record.GetState() == Done && e.Record.GetEnded() == ""; isOurs {
+				s.finished(e.Record) // only the acknowledgement of it was lost
+			}
+			return // another process has it, or has ended it
 		}
 		if err == nil {
 			next := changedTo(e.Record, Done)
@@ -621,8 +624,7 @@ func (s *Service) Finish(ctx context.Context, claim *Claim, notSent bool) {
 			}
 			if err = s.opts.Store.Put(ctx, claim.key, next, e.Version, keepOf(next, s.opts.Now())); err == nil {
 				if !notSent {
-					s.count(next)
-					s.opts.Happened(Event{Kind: EventEnded, Record: next})
+					s.finished(next)
 				}
 				return
 			}
@@ -632,6 +634,12 @@ func (s *Service) Finish(ctx context.Context, claim *Claim, notSent bool) {
 			return
 		}
 	}
+}
+
+// finished tells that a call has run.
+func (s *Service) finished(r *statev1.ApprovalRecord) {
+	s.count(r)
+	s.opts.Happened(Event{Kind: EventEnded, Record: r})
 }
 
 // keepOf is how long a record is kept.

@@ -460,3 +460,72 @@ func TestWhoLivesIsNotKnown(t *testing.T) {
 		t.Errorf("it is %v, %v", r, err)
 	}
 }
+
+// deaf stores what it is asked to, and loses the first acknowledgement of a state.
+type deaf struct {
+	approval.Store
+	state string
+	lost  bool
+}
+
+func (d *deaf) Put(ctx context.Context, key string, r *statev1.ApprovalRecord, version uint64, keep time.Duration) error {
+	err := d.Store.Put(ctx, key, r, version, keep)
+	if err == nil && !d.lost && r.GetState() == d.state {
+		d.lost = true
+		return approval.ErrUnavailable
+	}
+	return err
+}
+
+// TestWhatHasEndedIsNotFinished: the end of a call is written once, although its acknowledgement was lost, and not over the end that
+// another process wrote.
+func TestWhatHasEndedIsNotFinished(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		lost, notSent, isUnknown bool
+		ended                    int
+	}{
+		"acknowledged":      {ended: 1},
+		"not acknowledged":  {lost: true, ended: 1},
+		"unknown":           {isUnknown: true},
+		"unknown, not sent": {isUnknown: true, notSent: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o, store := newOffice(), &deaf{Store: approval.NewMemory(nil), state: approval.Done, lost: !tc.lost}
+				ended := 0
+				options := o.options(store)
+				options.Happened = func(e approval.Event) {
+					if e.Kind == approval.EventEnded {
+						ended++
+					}
+				}
+				s := approval.New(options)
+				id := ask(t, s, o.call()).GetId()
+				for _, name := range []string{"ann", "bob"} {
+					if _, err := s.Decide(t.Context(), id, o.who(name), true, "yes"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				claim, err := s.Claim(t.Context(), o.call(), id, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if tc.isUnknown {
+					other := o.options(store)
+					other.Self, other.Alive = "other", func(context.Context, string) (bool, error) { return false, nil }
+					if _, err := approval.New(other).Claim(t.Context(), o.call(), id, false); err == nil || err.Code != errmap.TransportError {
+						t.Fatal(err)
+					}
+				}
+				before, _ := s.Get(t.Context(), id)
+				s.Finish(t.Context(), claim, tc.notSent)
+				after, err := s.Get(t.Context(), id)
+				if err != nil || after.GetState() != approval.Done || ended != tc.ended || tc.isUnknown && after.GetEnded() != before.GetEnded() {
+					t.Errorf("it is %v, %v; %d ended", after, err, ended)
+				}
+			})
+		})
+	}
+}
