@@ -85,13 +85,12 @@ func mutants() []mutant {
 			[]overlay.Edit{{File: "internal/task/run.go", Old: "if taken = record.Owner != r.m.self; taken {", New: "if taken = false; taken {"}},
 		},
 		{
-			// Two replicas take an approved call to run it, each over what the other has stored.
+			// A replica takes an approved call to run it, although another one that lives has taken it.
 			"the-claim-that-does-not-compare",
 			[]overlay.Edit{{
 				File: "internal/task/approval/service.go",
-				Old:  "\t\tif next == nil {\n\t\t\treturn nil, failed\n\t\t}\n\t\terr = s.put(ctx, key, next, e.Version)\n",
-				New: "\t\tif next == nil {\n\t\t\treturn nil, failed\n\t\t}\n\t\tif now, err := s.current(ctx, key); err == nil {\n\t\t\te = now\n\t\t}\n" +
-					"\t\terr = s.put(ctx, key, next, e.Version)\n",
+				Old:  "\t\tcase alive:\n\t\t\treturn nil, Refusal(r)\n\t\tcase !idempotent:\n",
+				New:  "\t\tcase !alive && !idempotent:\n",
 			}},
 		},
 		{

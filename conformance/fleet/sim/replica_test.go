@@ -36,6 +36,8 @@ const (
 	principal = "alice"
 	// keep is longer than a simulation, so that no task expires in its history.
 	keep = 5 * time.Minute
+	// finishTimeout is how long a replica tries to note that an approved call has ended.
+	finishTimeout = 5 * time.Second
 )
 
 // replica is what one process shares with others, as the sidecar assembles it.
@@ -186,6 +188,9 @@ func (r *replica) drain(grace time.Duration) {
 		w.count(r)
 		// What was cut off is answered, too: an operation of the state may have to end first.
 		limit := time.Now().Add(operationTimeout + time.Second)
+		if w.hasApprovals {
+			limit = limit.Add(finishTimeout)
+		}
 		for r.table.InFlight() > 0 && time.Now().Before(limit) {
 			time.Sleep(10 * time.Millisecond)
 		}
