@@ -38,12 +38,18 @@ func (w *waitingCall) await(ctx context.Context, a *approvals, own *toolCall, re
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer w.who.WhenRevoked(func() { cancel(identity.ErrRevoked) })()
+	if err := w.began(ctx, a, own.tool); err != nil {
+		return w.left(ctx, a, err)
+	}
 	for range maxAsks {
 		of, err := w.current(ctx, a, own.tool)
 		if err != nil {
 			return w.left(ctx, a, err)
 		}
 		if of == nil { // the rules have been changed, and ask no more
+			if err = w.waive(ctx, a, own.tool); err != nil {
+				return w.left(ctx, a, err)
+			}
 			w.runs.Store(true)
 			return nil
 		}
@@ -56,6 +62,40 @@ func (w *waitingCall) await(ctx context.Context, a *approvals, own *toolCall, re
 		}
 	}
 	return errmap.Because(errmap.Unavailable, "the policy changes too often to ask for approval")
+}
+
+// began is the error of a call that another replica has begun without an approval: it knew of rules that asked for none.
+func (w *waitingCall) began(ctx context.Context, a *approvals, tool *catalog.Tool) *errmap.Error {
+	if !w.resumed || tool.IsRepeatable() {
+		return nil
+	}
+	r, err := a.service.Get(ctx, w.call.GetApproval())
+	if err == nil && approval.IsWaived(r) {
+		err = approval.Unknown(tool.Name)
+	}
+	return err
+}
+
+// waive takes a call to run it here without an approval, which it ends for that: the replica that takes the task over finds it ended,
+// and approvers are not asked for nothing.
+func (w *waitingCall) waive(ctx context.Context, a *approvals, tool *catalog.Tool) *errmap.Error {
+	const why = "the policy rules ask for no approval of the call any more; call again if it has not run"
+	first := w.call.GetApproval() // another replica knows this one only
+	if w.id != "" && w.id != first {
+		if err := a.service.Cancel(ctx, w.id, why); err != nil {
+			return err
+		}
+	}
+	r, isOurs, err := a.service.Waive(ctx, first, why)
+	switch {
+	case err != nil:
+		return err
+	case isOurs, tool.IsRepeatable() && (approval.IsWaived(r) || r.GetState() == approval.Running || r.GetState() == approval.Done):
+		return nil
+	case w.resumed && r.GetState() != approval.Denied && r.GetState() != approval.Expired:
+		return approval.Unknown(tool.Name)
+	}
+	return approval.Refusal(r)
 }
 
 // current is the call as the rules ask about it now; nil where they ask no more. The caller must still be permitted.

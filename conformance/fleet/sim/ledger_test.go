@@ -33,6 +33,8 @@ type ledger struct {
 	sums map[string][]uint64
 	// ran counts the consents that ran.
 	ran map[string]int
+	// approvals are those of calls.
+	approvals approvals
 }
 
 type announcedTask struct{ id, method, name string }
@@ -48,7 +50,7 @@ type seen struct {
 func newLedger() ledger {
 	return ledger{
 		started: map[string]int{}, runs: map[string][]*replica{}, records: map[string]seen{}, ran: map[string]int{},
-		leases: map[string]held{}, last: map[string]uint64{}, sums: map[string][]uint64{},
+		leases: map[string]held{}, last: map[string]uint64{}, sums: map[string][]uint64{}, approvals: approvals{},
 	}
 }
 
@@ -145,18 +147,29 @@ func (w *world) stored(_ int, m natsmodel.Stored) {
 	case strings.HasPrefix(key, "fresh."):
 	case kind == "owners":
 		l.lease(key, m.TTL, isGone)
+	case kind == "approvals" && !isGone:
+		record := new(statev1.ApprovalRecord)
+		if w.unseal(kind, key, m.Data, record) {
+			l.approvalStored(w, key, record)
+		}
 	case kind == "tasks" && !isGone:
-		value, err := w.sealer.OpenRaw(keys.Binding{Purpose: "state/" + kind, Digest: keys.Digest([]byte(key))}, m.Data[1:])
 		record := new(statev1.TaskRecord)
-		if err == nil {
-			err = proto.Unmarshal(value, record)
+		if w.unseal(kind, key, m.Data, record) {
+			l.record(w, m.Sequence, record)
 		}
-		if err != nil {
-			w.violate(propertyWorks, "a stored task: %v", err)
-			return
-		}
-		l.record(w, m.Sequence, record)
 	}
+}
+
+// unseal reads what is stored of a bucket.
+func (w *world) unseal(kind, key string, data []byte, into proto.Message) bool {
+	value, err := w.sealer.OpenRaw(keys.Binding{Purpose: "state/" + kind, Digest: keys.Digest([]byte(key))}, data[1:])
+	if err == nil {
+		err = proto.Unmarshal(value, into)
+	}
+	if err != nil {
+		w.violate(propertyWorks, "stored %s: %v", kind, err)
+	}
+	return err == nil
 }
 
 func sumOf(m *natsmodel.Stored) uint64 {
@@ -196,8 +209,8 @@ func (l *ledger) record(w *world, version uint64, record *statev1.TaskRecord) {
 	one := seen{version: version, owner: record.GetOwner(), takeovers: record.GetTakeovers(), status: record.GetTask().GetStatus()}
 	before, known := l.records[record.GetId()]
 	l.records[record.GetId()] = one
-	if one.status == outriggerv1.TaskStatus_TASK_STATUS_COMPLETED {
-		if author := record.GetTask().GetResult().GetContent()[0].GetText().GetText(); author != one.owner {
+	if result := record.GetTask().GetResult(); one.status == outriggerv1.TaskStatus_TASK_STATUS_COMPLETED && result.GetStatus() == "success" {
+		if author := result.GetContent()[0].GetText().GetText(); author != one.owner {
 			w.violate(propertyOwner, "%s belongs to %s, and has the result of %s", record.GetId(), one.owner, author)
 		}
 	}

@@ -84,6 +84,24 @@ func mutants() []mutant {
 			"the-owner-that-was",
 			[]overlay.Edit{{File: "internal/task/run.go", Old: "if taken = record.Owner != r.m.self; taken {", New: "if taken = false; taken {"}},
 		},
+		{
+			// A replica takes an approved call to run it, although another one that lives has taken it.
+			"the-claim-that-does-not-compare",
+			[]overlay.Edit{{
+				File: "internal/task/approval/service.go",
+				Old:  "\t\tcase alive:\n\t\t\treturn nil, Refusal(r)\n\t\tcase !idempotent:\n",
+				New:  "\t\tcase !alive && !idempotent:\n",
+			}},
+		},
+		{
+			// A call runs that an approver denied.
+			"the-denied-call-that-runs",
+			[]overlay.Edit{{
+				File: "internal/task/approval/service.go",
+				Old:  "\tcase Approved:\n\t\tif why := s.revoked(",
+				New:  "\tcase Approved, Denied:\n\t\tif why := s.revoked(",
+			}},
+		},
 	}
 }
 

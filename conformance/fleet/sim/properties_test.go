@@ -19,18 +19,21 @@ import (
 
 // The properties, by their names in reports.
 const (
-	propertyAnswer  = "an answer reaches its caller"
-	propertyConsent = "a consent runs once"
-	propertyOwner   = "a task has one owner"
-	propertyKept    = "what was acknowledged is not lost"
-	propertyDrain   = "a drained call is answered"
-	propertyIDs     = "ids never cross"
-	propertyMemory  = "memory stays bounded"
-	propertyOnce    = "a call that must not run again runs once"
-	propertyRefused = "what is refused does not run"
-	propertyErrors  = "errors have a reason"
-	propertyWell    = "all is well in the end"
-	propertyWorks   = "the simulation works"
+	propertyApproved = "an approved call runs once"
+	propertyDenied   = "what is not approved never runs"
+	propertyPeople   = "two approvers are two people, and none is the requester"
+	propertyAnswer   = "an answer reaches its caller"
+	propertyConsent  = "a consent runs once"
+	propertyOwner    = "a task has one owner"
+	propertyKept     = "what was acknowledged is not lost"
+	propertyDrain    = "a drained call is answered"
+	propertyIDs      = "ids never cross"
+	propertyMemory   = "memory stays bounded"
+	propertyOnce     = "a call that must not run again runs once"
+	propertyRefused  = "what is refused does not run"
+	propertyErrors   = "errors have a reason"
+	propertyWell     = "all is well in the end"
+	propertyWorks    = "the simulation works"
 )
 
 // declared is what many simulations must have reached: each property was exercised, each kind of fault, each two of them at a time, and each state that is
@@ -39,7 +42,7 @@ func declared() []string {
 	var out []string
 	for _, property := range []string{
 		propertyAnswer, propertyConsent, propertyOwner, propertyKept, propertyDrain, propertyIDs, propertyMemory, propertyOnce, propertyRefused,
-		propertyErrors, propertyWell,
+		propertyErrors, propertyWell, propertyApproved, propertyDenied, propertyPeople,
 	} {
 		out = append(out, "property: "+property)
 	}
@@ -63,6 +66,10 @@ func states() []string {
 		"work runs at two replicas until the first hears of it", "a call is refused by a drain", "a drained call has its result",
 		"a drain cuts a call", "a plain call is refused by a drain", "a plain call is cancelled", "admission rejects a call", "a call waits for a slot",
 		"an event is heard", "a subscriber finds the bus unavailable", "a registration is acknowledged", "a registration is refused",
+		"approval: approved", "approval: running", "approval: done", "approval: denied", "approval: expired", "approvals update: conflict",
+		"an approved call ends with its caller", "a call that was approved runs elsewhere", "an approved call ends as unknown",
+		"an approval finds the state unavailable", "a decision finds the state unavailable", "an operator may not decide",
+		"a call waits for approval as a task", "a task that waits for approval is taken over", "an approved call runs again",
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/state/registrationstore"
 	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 	"github.com/outrigger-mcp/outrigger/internal/task/taskstore"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
@@ -35,6 +36,8 @@ const (
 	principal = "alice"
 	// keep is longer than a simulation, so that no task expires in its history.
 	keep = 5 * time.Minute
+	// finishTimeout is how long a replica tries to note that an approved call has ended.
+	finishTimeout = 5 * time.Second
 )
 
 // replica is what one process shares with others, as the sidecar assembles it.
@@ -52,9 +55,11 @@ type replica struct {
 	tools    *registrationstore.Store
 	table    *correlate.Table
 	slots    *policy.Slots
-	serving  atomic.Int32
-	cancel   context.CancelFunc
-	running  sync.WaitGroup
+	// office is where approvals are asked for and decided; nil without any.
+	office  *approval.Service
+	serving atomic.Int32
+	cancel  context.CancelFunc
+	running sync.WaitGroup
 
 	// dead: it was killed, and nothing of it reaches others any more. w.mu guards both.
 	dead, draining bool
@@ -102,6 +107,19 @@ func (r *replica) begin() {
 		r.running.Go(func() { _ = r.live.Run(ctx) })
 		r.running.Go(func() { r.tools.Run(ctx) })
 	}
+	if w.hasApprovals {
+		shared := approval.NewShared(r.client, r.odd)
+		r.office = approval.New(approval.Options{
+			Store: shared, Self: r.store.Self(), Alive: r.alive, OnError: r.odd,
+			Rule: func(name string) (approval.Rule, bool) { return w.rule, name == w.rule.Name },
+			Operator: func(name string) (approval.Approver, bool) {
+				out, ok := operators()[name]
+				return out, ok
+			},
+		})
+		r.running.Go(func() { shared.Run(ctx) })
+		r.running.Go(func() { r.office.Run(ctx) })
+	}
 	r.running.Go(func() { r.client.Run(ctx) })
 	r.running.Go(func() { r.store.Run(ctx) })
 	r.running.Go(func() { r.tasks.Run(ctx, r.resume) })
@@ -111,9 +129,17 @@ func (r *replica) begin() {
 	w.active()
 }
 
+// alive reports whether another replica lives, as the sidecar does.
+func (r *replica) alive(ctx context.Context, owner string) (bool, error) {
+	if !r.store.Steady() {
+		return false, approval.ErrUnavailable
+	}
+	return r.store.Alive(ctx, owner)
+}
+
 // odd sorts what a replica could say to no caller.
 func (r *replica) odd(err error) {
-	if errors.Is(err, task.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, state.ErrUnavailable) {
+	if errors.Is(err, task.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, state.ErrUnavailable) || errors.Is(err, approval.ErrUnavailable) {
 		r.w.reach("a replica gives up a write")
 		return
 	}
@@ -162,6 +188,9 @@ func (r *replica) drain(grace time.Duration) {
 		w.count(r)
 		// What was cut off is answered, too: an operation of the state may have to end first.
 		limit := time.Now().Add(operationTimeout + time.Second)
+		if w.hasApprovals {
+			limit = limit.Add(finishTimeout)
+		}
 		for r.table.InFlight() > 0 && time.Now().Before(limit) {
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -215,6 +244,9 @@ func (r *replica) work(method, name string) task.Run {
 
 // resume runs a call of another replica again.
 func (r *replica) resume(record task.Record) (task.Run, task.Spec, error) {
+	if again, ok := strings.CutPrefix(string(record.Again), againPrefix); ok {
+		return r.resumeWaiting(again)
+	}
 	r.w.reach("work runs again")
 	return r.work("Look", string(record.Again)), task.Spec{About: errmap.About{Idempotent: true}}, nil
 }

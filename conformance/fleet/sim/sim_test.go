@@ -17,6 +17,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/natsmodel"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 )
 
 // syncLater is whether servers acknowledge what they have not written, as without the `sync_interval: always` of our manifests.
@@ -60,6 +61,13 @@ func newWorld(t *testing.T, p plan) *world {
 	w.lease = []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second}[w.faulty.IntN(3)]
 	w.maxTasks, w.maxConsents = []int{1024, 1024, 12}[w.faulty.IntN(3)], []int64{4 << 20, 4 << 20, 6 << 10}[w.faulty.IntN(3)]
 	w.hasTools = w.faulty.IntN(4) == 0
+	// Drawn apart, so that seeds without approvals are what they were before there were any.
+	if apart := rand.New(rand.NewPCG(p.seed, 4)); apart.IntN(4) == 0 {
+		w.hasApprovals = true
+		w.rule = approval.Rule{
+			Name: "two", Groups: []string{"risk"}, Count: 2, Digest: [32]byte{1}, Within: []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second}[apart.IntN(3)],
+		}
+	}
 	w.cluster = natsmodel.New(natsmodel.Options{Servers: servers, SyncLater: syncLater, Stored: w.stored}, w.start, rand.New(rand.NewPCG(p.seed, 3)))
 	w.sealer = keys.NewSealer(keys.SealerOptions{Keys: keys.RandomKeys(), MaxPayload: 1 << 20, TTL: time.Hour})
 	return w
@@ -92,6 +100,12 @@ func (w *world) simulate() result {
 	if w.hasTools {
 		w.actor("g0", w.registers)
 		w.actor("g1", w.registers)
+	}
+	if w.hasApprovals {
+		w.actor("v0", w.askForApproval)
+		w.actor("v1", w.askForApproval)
+		w.actor("o0", w.decides)
+		w.actor("o1", w.decides)
 	}
 	w.planFaults()
 	over := w.run(w.start.Add(storms))
@@ -150,6 +164,7 @@ func (w *world) settleDown() (over bool) {
 		if w.hasTools {
 			w.auditRegistrations(a)
 		}
+		w.auditApprovals()
 	})
 	for limit := time.Now().Add(calmWithin); !w.actors[len(w.actors)-1].isDone(); {
 		if over := w.run(time.Now().Add(100 * time.Millisecond)); over {

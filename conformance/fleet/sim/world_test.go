@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/natsmodel"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 )
 
 const (
@@ -63,6 +64,9 @@ type world struct {
 	maxConsents int64
 	// clocksDiffer: a clock was set, so that leases may end early.
 	clocksDiffer bool
+	// hasApprovals: calls wait for approval by the rule.
+	hasApprovals bool
+	rule         approval.Rule
 	// hasTools: tools are registered, which costs the catalogs of all replicas.
 	hasTools bool
 	// cut are the ways between replicas and servers that are interrupted, by the name of the replica.
@@ -87,6 +91,7 @@ type world struct {
 	history  histories
 	ledger   ledger
 	consents []*consent
+	asked    []*asked
 	// version is that of the last registration.
 	version int64
 	events  eventLog

@@ -47,7 +47,8 @@ const (
 // Options configure a [Service]. Zero fields have their defaults.
 type Options struct {
 	Store Store
-	// Self is this process, and Alive reports whether another one lives; nil where processes share nothing.
+	// Self is this process, and Alive reports whether another one lives, with an error where that is not known now; nil where processes
+	// share nothing.
 	Self  string
 	Alive func(ctx context.Context, owner string) (bool, error)
 	// Rule returns a rule in use with the effect "approve", and Operator an operator as it is now.
@@ -487,9 +488,7 @@ var ErrRuns = errors.New("approval: the call runs elsewhere")
 // not run (with [ErrChanged] where another question could change that), TRANSPORT_ERROR where a process that ran it has departed and
 // its tool is not idempotent, and UNAVAILABLE.
 func (s *Service) Claim(ctx context.Context, c *Call, id string, idempotent bool) (*Claim, *errmap.Error) {
-	var random [12]byte
-	_, _ = rand.Read(random[:]) // never fails
-	token := s.opts.Self + "/" + hex.EncodeToString(random[:])
+	token := s.token()
 	for {
 		e, key, err := s.find(ctx, id)
 		switch {
@@ -588,7 +587,11 @@ func (s *Service) lives(ctx context.Context, token string) (bool, error) {
 	if owner == s.opts.Self || s.opts.Alive == nil {
 		return true, nil
 	}
-	return s.opts.Alive(ctx, owner)
+	alive, err := s.opts.Alive(ctx, owner)
+	if err != nil && !errors.Is(err, ErrUnavailable) {
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return alive, err
 }
 
 // approvers are those who agreed.
@@ -608,8 +611,11 @@ func (s *Service) Finish(ctx context.Context, claim *Claim, notSent bool) {
 	defer cancel()
 	for range writeAttempts {
 		e, err := s.current(ctx, claim.key)
-		if err == nil && e.Record.GetOwner() != claim.token || errors.Is(err, ErrNotFound) {
-			return // another process has it
+		if err == nil && (e.Record.GetOwner() != claim.token || e.Record.GetState() != Running) || errors.Is(err, ErrNotFound) {
+			if isOurs := e.Record.GetOwner() == claim.token && e.Record.GetState() == Done && e.Record.GetEnded() == ""; isOurs {
+				s.finished(e.Record) // only the acknowledgement of it was lost
+			}
+			return // another process has it, or has ended it
 		}
 		if err == nil {
 			next := changedTo(e.Record, Done)
@@ -618,8 +624,7 @@ func (s *Service) Finish(ctx context.Context, claim *Claim, notSent bool) {
 			}
 			if err = s.opts.Store.Put(ctx, claim.key, next, e.Version, keepOf(next, s.opts.Now())); err == nil {
 				if !notSent {
-					s.count(next)
-					s.opts.Happened(Event{Kind: EventEnded, Record: next})
+					s.finished(next)
 				}
 				return
 			}
@@ -629,6 +634,12 @@ func (s *Service) Finish(ctx context.Context, claim *Claim, notSent bool) {
 			return
 		}
 	}
+}
+
+// finished tells that a call has run.
+func (s *Service) finished(r *statev1.ApprovalRecord) {
+	s.count(r)
+	s.opts.Happened(Event{Kind: EventEnded, Record: r})
 }
 
 // keepOf is how long a record is kept.
@@ -661,6 +672,50 @@ func (s *Service) Cancel(ctx context.Context, id, why string) *errmap.Error {
 		}
 		return nil
 	}
+}
+
+// Waive takes a call that needs no approval any more, to run it here without one: it ends the record with the reason, once. It reports
+// whether this very call ended it so; where it did not, the record says why: it has run, was waived before, denied, or expired.
+func (s *Service) Waive(ctx context.Context, id, why string) (*statev1.ApprovalRecord, bool, *errmap.Error) {
+	token := s.token()
+	for {
+		e, key, err := s.find(ctx, id)
+		if err != nil {
+			if errors.Is(err, ErrUnavailable) && ctx.Err() == nil && s.pause(ctx) {
+				continue // whether it was ended is known once the store is back
+			}
+			return nil, false, Canonical(ctx, err)
+		}
+		r := s.settle(e.Record)
+		mayEnd := r.GetState() == Waiting || r.GetState() == Approved || r.GetState() == Cancelled
+		if IsWaived(r) || !mayEnd {
+			return r, r.GetOwner() == token, nil
+		}
+		next := ended(r, Cancelled, why)
+		next.Owner = token
+		if r.GetState() == Cancelled { // its end was told of
+			err = s.opts.Store.Put(ctx, key, next, e.Version, Keep)
+		} else {
+			err = s.put(ctx, key, next, e.Version)
+		}
+		switch {
+		case err == nil:
+			return next, true, nil
+		case errors.Is(err, ErrConflict), errors.Is(err, ErrUnavailable) && ctx.Err() == nil:
+		default:
+			return nil, false, Canonical(ctx, err)
+		}
+	}
+}
+
+// IsWaived reports whether a call was taken to run without its approval; see [Service.Waive].
+func IsWaived(r *statev1.ApprovalRecord) bool { return r.GetState() == Cancelled && r.GetOwner() != "" }
+
+// token is a new name of one use of an approval by this process.
+func (s *Service) token() string {
+	var random [12]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return s.opts.Self + "/" + hex.EncodeToString(random[:])
 }
 
 // Wait returns the record once it does not wait any more. The error is that of [Service.Get], or CANCELLED with the cause of ctx.

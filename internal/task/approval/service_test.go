@@ -380,3 +380,152 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWaive: a call that needs no approval any more is taken to run once, and its approval ends with that.
+func TestWaive(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(t *testing.T, o *office, s *approval.Service, id string){
+		"waits": func(*testing.T, *office, *approval.Service, string) {},
+		"approved": func(t *testing.T, o *office, s *approval.Service, id string) {
+			t.Helper()
+			for _, name := range []string{"ann", "bob"} {
+				if _, err := s.Decide(t.Context(), id, o.who(name), true, "yes"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"cancelled": func(t *testing.T, _ *office, s *approval.Service, id string) {
+			t.Helper()
+			if err := s.Cancel(t.Context(), id, "the rule changed"); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		o := newOffice()
+		ended := 0
+		options := o.options(approval.NewMemory(nil))
+		options.Happened = func(e approval.Event) {
+			if e.Kind == approval.EventEnded {
+				ended++
+			}
+		}
+		s := approval.New(options)
+		id := ask(t, s, o.call()).GetId()
+		prepare(t, o, s, id)
+		r, isOurs, err := s.Waive(t.Context(), id, "no rule asks")
+		if err != nil || !isOurs || !approval.IsWaived(r) || s.Waiting() != 0 || ended != 1 {
+			t.Errorf("%s: %v, %t, %v; %d wait, %d ended", name, r, isOurs, err, s.Waiting(), ended)
+		}
+		r, isOurs, err = s.Waive(t.Context(), id, "no rule asks")
+		if err != nil || isOurs || !approval.IsWaived(r) {
+			t.Errorf("%s, again: %v, %t, %v", name, r, isOurs, err)
+		}
+		if _, err = s.Claim(t.Context(), o.call(), id, true); err == nil || err.Code != errmap.PermissionDenied {
+			t.Errorf("%s, claimed: %v", name, err)
+		}
+	}
+	o := newOffice()
+	s := approval.New(o.options(approval.NewMemory(nil)))
+	id := ask(t, s, o.call()).GetId()
+	if _, err := s.Decide(t.Context(), id, o.who("ann"), false, "no"); err != nil {
+		t.Fatal(err)
+	}
+	if r, isOurs, err := s.Waive(t.Context(), id, "no rule asks"); err != nil || isOurs || r.GetState() != approval.Denied {
+		t.Errorf("denied: %v, %t, %v", r, isOurs, err)
+	}
+}
+
+// TestWhoLivesIsNotKnown: a call that another process took to run is neither run nor given up while the store of leases is away.
+func TestWhoLivesIsNotKnown(t *testing.T) {
+	t.Parallel()
+	o := newOffice()
+	store := approval.NewMemory(nil)
+	first := approval.New(o.options(store))
+	id := ask(t, first, o.call()).GetId()
+	for _, name := range []string{"ann", "bob"} {
+		if _, err := first.Decide(t.Context(), id, o.who(name), true, "yes"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := first.Claim(t.Context(), o.call(), id, false); err != nil {
+		t.Fatal(err)
+	}
+	options := o.options(store)
+	options.Self, options.Alive = "other", func(context.Context, string) (bool, error) { return false, errors.New("away") }
+	_, err := approval.New(options).Claim(t.Context(), o.call(), id, false)
+	if err == nil || err.Code != errmap.Unavailable {
+		t.Errorf("got %v", err)
+	}
+	if r, err := first.Get(t.Context(), id); err != nil || r.GetState() != approval.Running {
+		t.Errorf("it is %v, %v", r, err)
+	}
+}
+
+// deaf stores what it is asked to, and loses the first acknowledgement of a state.
+type deaf struct {
+	approval.Store
+	state string
+	lost  bool
+}
+
+func (d *deaf) Put(ctx context.Context, key string, r *statev1.ApprovalRecord, version uint64, keep time.Duration) error {
+	err := d.Store.Put(ctx, key, r, version, keep)
+	if err == nil && !d.lost && r.GetState() == d.state {
+		d.lost = true
+		return approval.ErrUnavailable
+	}
+	return err
+}
+
+// TestWhatHasEndedIsNotFinished: the end of a call is written once, although its acknowledgement was lost, and not over the end that
+// another process wrote.
+func TestWhatHasEndedIsNotFinished(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		lost, notSent, isUnknown bool
+		ended                    int
+	}{
+		"acknowledged":      {ended: 1},
+		"not acknowledged":  {lost: true, ended: 1},
+		"unknown":           {isUnknown: true},
+		"unknown, not sent": {isUnknown: true, notSent: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o, store := newOffice(), &deaf{Store: approval.NewMemory(nil), state: approval.Done, lost: !tc.lost}
+				ended := 0
+				options := o.options(store)
+				options.Happened = func(e approval.Event) {
+					if e.Kind == approval.EventEnded {
+						ended++
+					}
+				}
+				s := approval.New(options)
+				id := ask(t, s, o.call()).GetId()
+				for _, name := range []string{"ann", "bob"} {
+					if _, err := s.Decide(t.Context(), id, o.who(name), true, "yes"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				claim, err := s.Claim(t.Context(), o.call(), id, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if tc.isUnknown {
+					other := o.options(store)
+					other.Self, other.Alive = "other", func(context.Context, string) (bool, error) { return false, nil }
+					if _, err := approval.New(other).Claim(t.Context(), o.call(), id, false); err == nil || err.Code != errmap.TransportError {
+						t.Fatal(err)
+					}
+				}
+				before, _ := s.Get(t.Context(), id)
+				s.Finish(t.Context(), claim, tc.notSent)
+				after, err := s.Get(t.Context(), id)
+				if err != nil || after.GetState() != approval.Done || ended != tc.ended || tc.isUnknown && after.GetEnded() != before.GetEnded() {
+					t.Errorf("it is %v, %v; %d ended", after, err, ended)
+				}
+			})
+		})
+	}
+}

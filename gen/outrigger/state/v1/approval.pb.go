@@ -55,7 +55,8 @@ type ApprovalRecord struct {
 	// How many must approve, and what was decided so far.
 	Needed    int32                      `protobuf:"varint,17,opt,name=needed,proto3" json:"needed,omitempty"`
 	Decisions []*ApprovalRecord_Decision `protobuf:"bytes,18,rep,name=decisions,proto3" json:"decisions,omitempty"`
-	// The replica that runs the call; empty: none does.
+	// The replica that runs the call; empty: none does. Of a cancelled record, it runs the call without the approval, which no rule asks
+	// for any more.
 	Owner         string `protobuf:"bytes,19,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
+)
+
+// laxRules are rules that ask for no approval any more.
+type laxRules struct{ Rules }
+
+func (laxRules) MayCall(*identity.Identity, *catalog.Tool, []byte) (rule, effect string, err *errmap.Error) {
+	return "", "", nil
+}
+
+// TestRulesThatAskNoMore: a call that waits runs without its approval, which ends with that: approvers are not asked any more, and a
+// replica that takes the task over does not run it again, unless its tool may be repeated.
+func TestRulesThatAskNoMore(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		repeatable, denied bool
+		first, second      errmap.Code
+	}{
+		"once":       {second: errmap.TransportError},
+		"repeatable": {repeatable: true},
+		"denied":     {denied: true, first: errmap.PermissionDenied, second: errmap.PermissionDenied},
+	} {
+		rule := approval.Rule{Name: "large", Callers: []string{"local"}, Count: 1, Within: time.Hour}
+		service := approval.New(approval.Options{
+			Store: approval.NewMemory(nil), Self: "r", Rule: func(string) (approval.Rule, bool) { return rule, true },
+		})
+		a := &approvals{service: service, rulebook: &rulebook{laxRules{}}, directory: &directory{}}
+		a.tasks = &tasks{sender: &sender{deadlines: &deadlines{most: time.Minute}}}
+		of := &approval.Call{Requester: "tess", Principal: "tess", Tool: "shop.refund", Rule: rule}
+		record, err := service.Ask(t.Context(), of, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tc.denied {
+			if _, err = service.Decide(t.Context(), record.GetId(), approval.Approver{Name: "local"}, false, "no"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		await := func(resumed bool) errmap.Code {
+			own := &toolCall{tool: &catalog.Tool{Name: "shop.refund", Annotations: catalog.Annotations{Idempotent: &tc.repeatable}}, approved: &approvedCall{via: a}}
+			w := &waitingCall{id: record.GetId(), resumed: resumed, call: &statev1.TaskCall{Approval: record.GetId(), Caller: "tess", Tool: "shop.refund"}}
+			err := w.await(context.Background(), a, own, func(string) {})
+			if err == nil {
+				if w.waits() {
+					t.Errorf("%s: it runs, and waits", name)
+				}
+				return ""
+			}
+			return err.Code
+		}
+		if got := await(false); got != tc.first {
+			t.Errorf("%s: %q, want %q", name, got, tc.first)
+		}
+		if n := service.Waiting(); n != 0 {
+			t.Errorf("%s: %d calls wait", name, n)
+		}
+		if got := await(true); got != tc.second {
+			t.Errorf("%s, taken over: %q, want %q", name, got, tc.second)
+		}
+	}
+}
