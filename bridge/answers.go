@@ -171,13 +171,13 @@ func (a *answers) again(c *toolCall, record *statev1.AnswerRecord, view string) 
 }
 
 // settle keeps the answer to a call that was claimed, or lets its key go where the call may be made again: a question, and a failure
-// that may pass, are no answers.
+// that may pass, are no answers. A failure behind the backend is one, such as a result that the caller may not see: the effect is there.
 func (a *answers) settle(ctx context.Context, c *toolCall, resp *Response) {
 	mine := c.claimed
 	c.claimed = nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	isAnswer := resp.inputRequired() == nil && (resp.Err == nil || c.worked && !resp.Err.CanRetry(true))
+	isAnswer := resp.inputRequired() == nil && (resp.Err == nil || c.sent && !resp.Err.CanRetry(true) && resp.Err.Code != errmap.Cancelled)
 	if !isAnswer {
 		_ = a.store.Delete(ctx, mine.key, mine.revision) // else its outcome counts as unknown
 		return

@@ -145,6 +145,34 @@ func TestWhichFailuresAreAnswers(t *testing.T) {
 	}
 }
 
+// TestAnEffectIsNotRepeatedBecauseItsAnswerIsRefused: what the sidecar finds wrong with an answer comes after the effect.
+func TestAnEffectIsNotRepeatedBecauseItsAnswerIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		configure func(*configv1.Config)
+		size      int
+		code      errmap.Code
+	}{
+		"by the policy": {func(c *configv1.Config) {
+			c.Access.Policy = &configv1.Policy{
+				Classes: []*configv1.FieldClass{{Name: "pii", Groups: []string{"support"}, Otherwise: "deny"}}, Fields: map[string]string{"shop.v1.Said.text": "pii"},
+			}
+		}, 0, errmap.PermissionDenied},
+		"by its size": {func(c *configv1.Config) { c.Limits.MaxResultBytes = new(int64(1024)) }, 2000, errmap.ResourceExhausted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &counting{size: tc.size}
+			b := s.open(t, tc.configure)
+			for range 2 {
+				if got := b.Handle(t.Context(), keyed(b, "k", nil)); codeOf(got) != tc.code || len(s.calls) != 1 {
+					t.Errorf("%v %s, %d calls", got.Err, got.Result, len(s.calls))
+				}
+			}
+		})
+	}
+}
+
 func TestCallsWithOneKeyRunOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
