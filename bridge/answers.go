@@ -3,17 +3,22 @@
 package bridge
 
 import (
+	"bytes"
 	"container/list"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -45,6 +50,7 @@ var ErrNoRoom = errors.New("bridge: no room for another answer")
 // answers gives the first answer again to who repeats a call with its key.
 type answers struct {
 	deadlines *deadlines
+	sender    *sender
 	rules     Rules
 	store     KeptAnswers // nil keeps none
 	ttl       time.Duration
@@ -81,7 +87,7 @@ func (a *answers) claim(ctx context.Context, c *toolCall) *errmap.Error {
 	timeout := a.deadlines.timeout(c)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	mine := &claimed{key: answerKey(c), record: &statev1.AnswerRecord{
+	mine := &claimed{key: a.answerKey(c), record: &statev1.AnswerRecord{
 		Request: a.request(c), View: a.view(ctx, c).Key(), RunningUntil: timestamppb.New(time.Now().Add(timeout + answerGrace)),
 	}}
 	value, err := proto.Marshal(mine.record)
@@ -94,6 +100,7 @@ func (a *answers) claim(ctx context.Context, c *toolCall) *errmap.Error {
 		case errors.Is(err, ErrNoRoom):
 			return nil // the backend has the key
 		case err != nil:
+			a.letGo(ctx, mine.key, value)
 			return unanswered(ctx, err)
 		case mine.revision > 0:
 			c.claimed = mine
@@ -108,6 +115,16 @@ func (a *answers) claim(ctx context.Context, c *toolCall) *errmap.Error {
 		case <-ctx.Done():
 			return unanswered(ctx, ctx.Err())
 		}
+	}
+}
+
+// letGo deletes a claim whose making failed, or so it seems: it may be there all the same.
+func (a *answers) letGo(ctx context.Context, key string, value []byte) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	kept, revision, err := a.store.Get(ctx, key)
+	if err == nil && revision > 0 && bytes.Equal(kept, value) {
+		_ = a.store.Delete(ctx, key, revision) // else its outcome counts as unknown
 	}
 }
 
@@ -171,13 +188,13 @@ func (a *answers) again(c *toolCall, record *statev1.AnswerRecord, view string) 
 }
 
 // settle keeps the answer to a call that was claimed, or lets its key go where the call may be made again: a question, and a failure
-// that may pass, are no answers.
+// that may pass, are no answers. A failure behind the backend is one, such as a result that the caller may not see: the effect is there.
 func (a *answers) settle(ctx context.Context, c *toolCall, resp *Response) {
 	mine := c.claimed
 	c.claimed = nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	isAnswer := resp.inputRequired() == nil && (resp.Err == nil || c.worked && !resp.Err.CanRetry(true))
+	isAnswer := resp.inputRequired() == nil && (resp.Err == nil || c.sent && !resp.Err.CanRetry(true) && resp.Err.Code != errmap.Cancelled)
 	if !isAnswer {
 		_ = a.store.Delete(ctx, mine.key, mine.revision) // else its outcome counts as unknown
 		return
@@ -213,18 +230,55 @@ func (a *answers) view(ctx context.Context, c *toolCall) *policy.View {
 func (a *answers) request(c *toolCall) []byte {
 	w := &c.req.Wanted
 	how := fmt.Sprintf("%d %s %q %d %t %s", c.req.Arguments.Encoding, c.req.Procedure, w.Fields, w.Budget, w.ForModel, w.StreamTime)
-	what := c.digest()
-	if c.req.Arguments.Encoding != EncodingJSON {
-		what = sha256.Sum256(c.req.Arguments.Bytes)
-	}
+	what := asked(c)
 	sum := keys.Digest(keys.Label("answer"), []byte(c.tool.Name), []byte(how), what[:])
 	return sum[:]
 }
 
-// answerKey is the key of an answer: that of the caller, then that of the call.
-func answerKey(c *toolCall) string {
-	who, key := sha256.Sum256([]byte(c.req.Caller)), sha256.Sum256([]byte(backend.IdempotencyKey(c.req.Header)))
+// asked is a digest of the arguments of a call. Those that are one message count as that: there are many ways to write one.
+func asked(c *toolCall) [sha256.Size]byte {
+	if !c.tool.Native && !c.tool.TakesStream() {
+		m := dynamicpb.NewMessage(c.tool.Method.Descriptor.Input())
+		err := (proto.UnmarshalOptions{AllowPartial: true}).Unmarshal(c.wire, m)
+		if c.requestID != "" {
+			m.Clear(c.tool.RequestID) // another one each time that the request is made
+		}
+		same, failed := proto.MarshalOptions{AllowPartial: true, Deterministic: true}.Marshal(m)
+		if err == nil && failed == nil {
+			return sha256.Sum256(same)
+		}
+	}
+	if c.req.Arguments.Encoding != EncodingJSON {
+		return sha256.Sum256(c.req.Arguments.Bytes)
+	}
+	return c.digest()
+}
+
+// answerKey is the key of an answer: that of the caller, then that of the call with the headers that the backend is sent, because they
+// may say for whom the call is.
+func (a *answers) answerKey(c *toolCall) string {
+	header := a.sender.of(c).Metadata.OfCall(c.req.Header)
+	parts := [][]byte{keys.Label("answer-key"), []byte(backend.IdempotencyKey(c.req.Header))}
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		if differsByRequest(strings.ToLower(name)) {
+			continue
+		}
+		parts = append(parts, []byte(strings.ToLower(name)), []byte(strconv.Itoa(len(header[name]))))
+		for _, value := range header[name] {
+			parts = append(parts, []byte(value))
+		}
+	}
+	who, key := sha256.Sum256([]byte(c.req.Caller)), keys.Digest(parts...)
 	return base64.RawURLEncoding.EncodeToString(who[:]) + "." + base64.RawURLEncoding.EncodeToString(key[:])
+}
+
+// differsByRequest holds for headers that a repetition has with another value.
+func differsByRequest(name string) bool {
+	switch name {
+	case traceparent, "tracestate", "baggage", "b3", "x-cloud-trace-context", "x-request-id", "x-correlation-id", "request-id", strings.ToLower(backend.IdempotencyHeader):
+		return true
+	}
+	return false
 }
 
 // unanswered is why the first answer is not known. Nothing was run, so the call may be made again.

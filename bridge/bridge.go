@@ -260,8 +260,8 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	b.payloads = payloads
 	p.previews = &previews{auditor: p.auditor, sender: p.sender, decoder: p.decoder, rulebook: p.rulebook}
 	p.rounds.previews = p.previews
-	p.answers = &answers{deadlines: deadlines, rules: opts.Rules, store: opts.Answers, ttl: opts.AnswerTTL, most: int(opts.MaxAnswerBytes / answerShare)}
-	b.documents = &documents{payloads: payloads, trail: opts.Documents}
+	p.answers = &answers{deadlines: deadlines, sender: p.sender, rules: opts.Rules, store: opts.Answers, ttl: opts.AnswerTTL, most: int(opts.MaxAnswerBytes / answerShare)}
+	b.documents = &documents{payloads: payloads, secrets: b.Secrets, trail: opts.Documents}
 	p.rpcs = &rpcs{
 		sender:   p.sender,
 		streamer: &streamer{encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, panics: b.panics, maxItems: opts.MaxItems},

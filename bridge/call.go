@@ -102,8 +102,8 @@ func newCalls(p *parts) *calls {
 		claimed.run = p.answers.claim
 	}
 	way := func(is stage, invoke step) []named {
-		return steps(shared, admitted, around, named{stageWanted, wanted}, validated, permitted, named{stageReopen, p.rounds.reopen},
-			claimed, named{stageConfirm, p.rounds.confirm}, named{stageApprove, approve}, recorded, named{is, invoke}, result)
+		return steps(shared, admitted, around, named{stageWanted, wanted}, validated, permitted, claimed, named{stageReopen, p.rounds.reopen},
+			named{stageConfirm, p.rounds.confirm}, named{stageApprove, approve}, recorded, named{is, invoke}, result)
 	}
 	w.ways = [kinds][]named{
 		plainCall: steps(shared, admitted, around, validated, named{stagePermit, plain}, recorded, named{stageUnary, p.sender.unary}, result),

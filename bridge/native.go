@@ -77,6 +77,7 @@ func (n *natives) callNative(ctx context.Context, c *toolCall, call *outriggerv1
 	return guarded(ctx, at, c.req, risk, func(ctx context.Context) (*outriggerv1.ToolOutcome, *errmap.Error) {
 		var outcome *outriggerv1.ToolOutcome
 		var err *errmap.Error
+		c.sent = true
 		outcome, c.answer, err = at.Native.CallTool(ctx, call, header, events)
 		if seen != nil {
 			c.answer = seen.answer(c.answer)

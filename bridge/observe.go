@@ -15,11 +15,13 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
@@ -425,6 +427,7 @@ func (r *Response) payload(p *trail.Payloads, most int) trail.Payload {
 // documents records the document {tool, input, output} of each call.
 type documents struct {
 	payloads *trail.Payloads
+	secrets  func(tool *catalog.Tool, err *errmap.Error) []redact.Names
 	trail    *trail.Documents
 }
 
@@ -443,8 +446,12 @@ func (w *documents) end(d *trail.CallDocument, resp *Response, code errmap.Code)
 		result = resp.payload(w.payloads, w.trail.MaxPayloadBytes())
 	}
 	var failure []byte
+	var secrets []redact.Names
 	if resp.Err != nil && !resp.Silent {
 		failure = resp.Err.AppendDetail(nil, resp.About(nil))
+		if resp.Tool != nil {
+			secrets = w.secrets(resp.Tool, resp.Err)
+		}
 	}
-	d.End(result, !isResult, failure)
+	d.End(result, !isResult, failure, secrets)
 }

@@ -33,6 +33,9 @@ func (p *previews) choose(_ context.Context, c *toolCall) *errmap.Error {
 	c.req = c.req.copied()
 	c.becomePreview(c.req)
 	c.req.invocation().preview()
+	if c.req.meter != nil {
+		c.req.meter.document.Preview()
+	}
 	return nil
 }
 

@@ -649,6 +649,8 @@ type toolCall struct {
 	pooled bool
 	// isPart is set if the call is within a request that was counted for its caller before.
 	isPart bool
+	// sent is set once the backend may have the call.
+	sent bool
 	// worked is set if the tool answered, with a result or its own error, so that its latency counts.
 	worked bool
 	// alone is set if the call runs alone, because memory is short.

@@ -112,6 +112,7 @@ func (s *sender) callRPC(ctx context.Context, c *toolCall) *errmap.Error {
 	var err *errmap.Error
 	upstream := s.upstream(ctx, at, c)
 	c.answer, err = guarded(ctx, at, c.req, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+		c.sent = true
 		return upstream.Call(ctx, c.tool.Method, c.wire, header)
 	})
 	return err

@@ -77,10 +77,14 @@ func (s *streamer) invoke(ctx context.Context, c *toolCall) *errmap.Error {
 		x = &itemCall{via: s, call: c, upstream: upstream, gathering: g, events: events, reset: stop}
 		// What was sent is gone, so there is one attempt.
 		risk.Repeatable, risk.Answered = false, func() bool { return true }
-		call = func(ctx context.Context) (*Answer, *errmap.Error) { return x.run(ctx, header) }
+		call = func(ctx context.Context) (*Answer, *errmap.Error) {
+			c.sent = true
+			return x.run(ctx, header)
+		}
 	} else {
 		risk.Answered = func() bool { return g.items.Len() > 0 || g.hasPart || g.full != "" || g.failed != nil }
 		call = func(ctx context.Context) (*Answer, *errmap.Error) {
+			c.sent = true
 			return upstream.Stream(ctx, c.tool.Method, c.wire, header, g.addAnswer)
 		}
 	}
@@ -479,7 +483,7 @@ func (g *pager) invokePages(ctx context.Context, c *toolCall) *errmap.Error {
 			one.wire = p.Request(request, next)
 		}
 		failed := g.sender.callRPC(ctx, one)
-		c.isSeen = one.isSeen
+		c.isSeen, c.sent = one.isSeen, c.sent || one.sent
 		if one.answer != nil {
 			c.answer = one.answer
 			g.sender.keepMetadata(c)

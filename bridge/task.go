@@ -82,10 +82,12 @@ func (t *tasks) start(ctx context.Context, c *toolCall, after time.Duration) *er
 		Again: t.again(ctx, c, call), Began: line.began, Ended: line.ended,
 	}, t.background(c, call, line, after))
 	if err != nil {
+		c.sent = after > 0 && ctx.Err() != nil
 		return task.Canonical(ctx, err)
 	}
 	switch {
 	case started.Err != nil:
+		c.sent = true
 		return started.Err
 	case started.Task != nil:
 		c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Task{Task: started.Task}}

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,10 +16,12 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
@@ -145,6 +149,34 @@ func TestWhichFailuresAreAnswers(t *testing.T) {
 	}
 }
 
+// TestAnEffectIsNotRepeatedBecauseItsAnswerIsRefused: what the sidecar finds wrong with an answer comes after the effect.
+func TestAnEffectIsNotRepeatedBecauseItsAnswerIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		configure func(*configv1.Config)
+		size      int
+		code      errmap.Code
+	}{
+		"by the policy": {func(c *configv1.Config) {
+			c.Access.Policy = &configv1.Policy{
+				Classes: []*configv1.FieldClass{{Name: "pii", Groups: []string{"support"}, Otherwise: "deny"}}, Fields: map[string]string{"shop.v1.Said.text": "pii"},
+			}
+		}, 0, errmap.PermissionDenied},
+		"by its size": {func(c *configv1.Config) { c.Limits.MaxResultBytes = new(int64(1024)) }, 2000, errmap.ResourceExhausted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &counting{size: tc.size}
+			b := s.open(t, tc.configure)
+			for range 2 {
+				if got := b.Handle(t.Context(), keyed(b, "k", nil)); codeOf(got) != tc.code || len(s.calls) != 1 {
+					t.Errorf("%v %s, %d calls", got.Err, got.Result, len(s.calls))
+				}
+			}
+		})
+	}
+}
+
 func TestCallsWithOneKeyRunOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -245,5 +277,86 @@ func TestAPreviewIsNoAnswer(t *testing.T) {
 	}
 	if !slices.Equal(s.effects, []string{"a"}) {
 		t.Errorf("effects %v", s.effects)
+	}
+}
+
+// TestAConfirmedCallIsRepeated bit for bit, as a client does that lost the answer.
+func TestAConfirmedCallIsRepeated(t *testing.T) {
+	t.Parallel()
+	s := &shopkeeper{}
+	ann := s.open(t, asks)
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shop_delete","arguments":{"name":"a"},"_meta":{` +
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}},"dev.outrigger/idempotency-key":"k"}%s}}`
+	yes := fmt.Sprintf(call, consent(ann.sendRaw(fmt.Sprintf(call, ""))))
+	for range 2 {
+		if got := ann.sendRaw(yes); !strings.Contains(got.raw, "deleted a") || len(s.effects) != 1 {
+			t.Errorf("%s, effects %v", got.raw, s.effects)
+		}
+	}
+}
+
+// TestSpellingsOfACall: there are many ways to write one message.
+func TestSpellingsOfACall(t *testing.T) {
+	t.Parallel()
+	name := protowire.AppendString(protowire.AppendTag(nil, orderName, protowire.BytesType), "a")
+	flag := protowire.AppendVarint(protowire.AppendTag(nil, orderValidateOnly, protowire.VarintType), 0)
+	s := &counting{}
+	b := s.open(t, nil)
+	for _, wire := range [][]byte{slices.Concat(name, flag), slices.Concat(flag, name), name} {
+		got := b.Handle(t.Context(), &mcptest.Call{
+			Origin: b.NewOrigin(), Caller: "ann", Header: http.Header{idempotencyHeader: {"k"}}, Procedure: "/shop.v1.Shop/Delete", Wire: wire, IsWire: true,
+		})
+		if got.Err != nil || len(s.calls) != 1 {
+			t.Errorf("%x: %v, %d calls", wire, got.Err, len(s.calls))
+		}
+	}
+	for _, text := range []string{`{"name":"a"}`, `{"name":"a","validateOnly":false}`, `{"validate_only":false,"name":"a"}`} {
+		got := b.Handle(t.Context(), keyed(b, "k2", func(c *mcptest.Call) { c.Tool, c.Arguments = "shop.delete", text }))
+		if string(got.Result) != `{"text":"answer 2"}` {
+			t.Errorf("%s: %v %s", text, got.Err, got.Result)
+		}
+	}
+}
+
+// TestAnswersOfTenants: headers that the backend is sent may say for whom a call is, and those of a trace do not.
+func TestAnswersOfTenants(t *testing.T) {
+	t.Parallel()
+	s := &counting{}
+	b := s.open(t, func(c *configv1.Config) { c.Backend.Metadata.Inbound = []string{"x-tenant", "x-request-id"} })
+	for i, tc := range []struct{ tenant, want string }{{"red", "1"}, {"blue", "2"}, {"red", "1"}} {
+		got := b.Handle(t.Context(), keyed(b, "k", func(c *mcptest.Call) {
+			c.Header.Set("X-Tenant", tc.tenant)
+			c.Header.Set("X-Request-Id", fmt.Sprint(i))
+		}))
+		if string(got.Result) != `{"text":"answer `+tc.want+`"}` {
+			t.Errorf("%s: %v %s", tc.tenant, got.Err, got.Result)
+		}
+	}
+}
+
+// TestRecordedErrorsLackSecrets, also those of their details.
+func TestRecordedErrorsLackSecrets(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	detail := &anypb.Any{TypeUrl: "type.googleapis.com/shop.v1.Order", Value: slices.Concat(
+		protowire.AppendString(protowire.AppendTag(nil, orderName, protowire.BytesType), "TAINTED"),
+		protowire.AppendString(protowire.AppendTag(nil, orderPIN, protowire.BytesType), "7264"),
+	)}
+	s := &counting{fails: []*errmap.Error{errmap.FromBackendStatus(9, "no", []*anypb.Any{detail})}}
+	t.Run("recorded", func(t *testing.T) {
+		b := s.open(t, both(recording(dir), func(c *configv1.Config) {
+			c.Access.Policy = &configv1.Policy{
+				Classes: []*configv1.FieldClass{{Name: "pii", Groups: []string{"support"}}}, Fields: map[string]string{"shop.v1.Order.name": "pii"},
+			}
+		}))
+		ctx := identity.NewContext(t.Context(), identity.NewIdentityOf(identity.Grant{Name: "ann", Tools: []string{"*"}},
+			identity.Facts{Source: identity.SourceTokens, Entry: true, Groups: []string{"support"}}))
+		if got := b.Handle(ctx, keyed(b, "k", nil)); codeOf(got) != errmap.ToolExecutionFailed {
+			t.Error(got.Err)
+		}
+	})
+	text, err := os.ReadFile(filepath.Join(dir, "mcp_server", "envelope_validation", ".latest", "calls.jsonl"))
+	if err != nil || strings.Contains(string(text), "TAINTED") || strings.Contains(string(text), "7264") || !strings.Contains(string(text), "shop.v1.Order") {
+		t.Errorf("%v %s", err, text)
 	}
 }

@@ -24,6 +24,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend/recorded"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -412,5 +414,104 @@ func TestATakenOverCallHasItsID(t *testing.T) {
 	}
 	if !slices.Equal(s.effects, []string{"a"}) || !slices.Equal(s.ids, []string{"id", "id"}) {
 		t.Errorf("effects %v, ids %v", s.effects, s.ids)
+	}
+}
+
+// TestWhatIsHiddenOfAPreviewingTool is hidden where it previews in the name of another one.
+func TestWhatIsHiddenOfAPreviewingTool(t *testing.T) {
+	t.Parallel()
+	classes := []*configv1.FieldClass{{Name: "pii", Groups: []string{"support"}}}
+	for name, configure := range map[string]func(*configv1.Config){
+		"class": func(c *configv1.Config) {
+			c.Access.Policy = &configv1.Policy{Classes: classes}
+			c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "shop.v1.Shop/DropLook", VisibleTo: map[string]string{"text": "pii"}})
+		},
+		"rule": func(c *configv1.Config) {
+			c.Access.Policy = &configv1.Policy{Rules: []*configv1.PolicyRule{{Name: "hidden", On: "result", Effect: "hide", Tools: []string{"shop.drop_look"}, Fields: []string{"shop.v1.Said.text"}}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &shopkeeper{}
+			ann := s.open(t, both(trusted, configure))
+			const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"%s","arguments":{"name":"a"},"_meta":{` +
+				`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"dev.outrigger/preview":%t}}}`
+			look := ann.sendRaw(fmt.Sprintf(call, "shop_drop_look", false))
+			if got := ann.sendRaw(fmt.Sprintf(call, "shop_drop", true)); strings.Contains(look.raw+got.raw, "would delete") || len(s.previews) != 2 {
+				t.Errorf("%s, and as a preview %s", look.raw, got.raw)
+			}
+		})
+	}
+}
+
+// TestReplayWithoutTheRequestID: each call has another one.
+func TestReplayWithoutTheRequestID(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const line = `{"timestamp":"2026-01-01T00:00:00.000000Z","requestId":"1","tool":"shop.%s","input":%s,"output":%s,"error":%s,"durationMs":1}` + "\n"
+	text := fmt.Sprintf(line, "delete", `{"name":"a","requestId":"x"}`, `{"text":"deleted a"}`, "null") +
+		fmt.Sprintf(line, "burn", `{"name":"a"}`, "null", `{"error_message":"wait","error_details":{"code":"APPROVAL_REQUIRED"}}`)
+	if err := os.WriteFile(filepath.Join(dir, "calls.jsonl"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := recorded.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cat *catalog.Catalog
+	open := func(o recorded.Options) modernClient {
+		o.Catalog = func() *catalog.Catalog { return cat }
+		u := recorded.New(o)
+		b := mcptest.Pipe(t, mcptest.Parts{From: mcptest.Files(shop(), "shop.v1.Shop"), Backend: u, Configure: both(ofShop, trusted)})
+		cat = b.Live.Current()
+		return modernClient{t: t, bridge: b, caller: "ann"}
+	}
+	ann := open(recorded.Options{Recording: rec, Match: recorded.MatchExact})
+	if got := ann.send("tools/call", `"name":"shop_delete","arguments":{"name":"a"}`).raw; !strings.Contains(got, "deleted a") {
+		t.Error(got)
+	}
+	if got := ann.send("tools/call", `"name":"shop_burn","arguments":{"name":"a"}`).raw; strings.Contains(got, "APPROVAL_REQUIRED") {
+		t.Errorf("what was decided here is replayed: %s", got)
+	}
+	if err := rec.Close(); err != nil {
+		t.Error(err)
+	}
+	ann = open(recorded.Options{Invents: true, Seed: 1})
+	if first, second := ann.send("tools/call", `"name":"shop_delete","arguments":{"name":"a"}`).raw, ann.send("tools/call", `"name":"shop_delete","arguments":{"name":"a"}`).raw; between(t, first, `"text":"`, `"}`) != between(t, second, `"text":"`, `"}`) {
+		t.Errorf("%s, then %s", first, second)
+	}
+}
+
+// TestReplayedPreviews answer previews, and no call with its effect.
+func TestReplayedPreviews(t *testing.T) {
+	t.Parallel()
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"%s","arguments":{"name":"a"},"_meta":{` +
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"dev.outrigger/preview":%t}}}`
+	for _, tool := range []string{"shop_delete", "shop_drop"} {
+		dir := t.TempDir()
+		t.Run("recorded "+tool, func(t *testing.T) {
+			ann := (&shopkeeper{}).open(t, both(trusted, recording(dir)))
+			if got := ann.sendRaw(fmt.Sprintf(call, tool, true)).raw; !strings.Contains(got, "would delete a") {
+				t.Error(got)
+			}
+		})
+		rec, err := recorded.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cat *catalog.Catalog
+		u := recorded.New(recorded.Options{Recording: rec, Match: recorded.MatchAny, Catalog: func() *catalog.Catalog { return cat }})
+		b := mcptest.Pipe(t, mcptest.Parts{From: mcptest.Files(shop(), "shop.v1.Shop"), Backend: u, Configure: both(ofShop, trusted)})
+		cat = b.Live.Current()
+		ann := modernClient{t: t, bridge: b, caller: "ann"}
+		if got := ann.sendRaw(fmt.Sprintf(call, tool, true)).raw; !strings.Contains(got, "would delete a") {
+			t.Errorf("%s as a preview: %s", tool, got)
+		}
+		if got := ann.sendRaw(fmt.Sprintf(call, tool, false)).raw; strings.Contains(got, "would delete a") {
+			t.Errorf("%s: %s", tool, got)
+		}
+		if err := u.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -58,7 +58,7 @@ func TestACallWithAKeyRunsOnce(t *testing.T) {
 func TestTheReplicaOfACallWithAKeyIsKilled(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 2)
-	const short = 10 * time.Second
+	const short = 20 * time.Second
 	for _, name := range []string{"pay", "look"} {
 		go f.all[0].keyed(t.Context(), "shop."+name, "a", name, short)
 	}

@@ -1655,7 +1655,7 @@ func (b *builder) previewBy(t *Tool, name string) (*Preview, error) {
 	case by.Input().FullName() != md.Input().FullName():
 		return nil, fmt.Errorf("method: %s takes %s; name a method that takes %s", by.FullName(), by.Input().FullName(), md.Input().FullName())
 	}
-	options, err := readMethodOptions(by, false)
+	options, err := readMethodOptions(by, b.world.hasToolOption)
 	if err != nil {
 		return nil, err
 	}
@@ -1674,5 +1674,20 @@ func (b *builder) previewBy(t *Tool, name string) (*Preview, error) {
 	if err := b.bind.bind(out, nil); err != nil {
 		return nil, err
 	}
+	// What is said of the method that previews holds for what it says in the name of another one.
+	id, derived := methodName(by), b.derivedNames(by)
+	names := derived.forms()
+	if n := options.tool.GetName(); n != "" {
+		names = append(names, n, MCPName(n))
+	}
+	declared, _, _ := b.overlaid(out.Method.Service, id, names, options.tool)
+	base := *out
+	base.Name, base.Alias = cmp.Or(declared.GetName(), derived.name), derived.alias
+	if n := declared.GetName(); n != "" && n == options.tool.GetName() {
+		base.Name = b.prefixed(n)
+	}
+	base.MCPName = MCPName(base.Name)
+	base.Classes = b.classes(out, out.Method.Service, id, names)
+	out.Base = &base
 	return &Preview{Tool: out}, nil
 }

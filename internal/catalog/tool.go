@@ -97,7 +97,8 @@ type Tool struct {
 	CheckedBehind bool
 	// Registered means that the tool comes from a registration: a second name for an RPC that already has a tool.
 	Registered bool
-	// Base is the RPC's own tool, for a registered one: what a policy says of it applies under every name. Else nil.
+	// Base is the RPC's own tool, for a registered one, and for one that previews in the name of another: what a policy says of it
+	// applies under every name. Else nil.
 	Base        *Tool
 	Annotations Annotations
 	// Version is a semantic version.

@@ -80,10 +80,10 @@ func TestTheDocumentOfATask(t *testing.T) {
 	task.Go(func() {
 		own := d.Again()
 		own.Found(tool)
-		own.End(payload(`{"b":2}`), false, nil)
+		own.End(payload(`{"b":2}`), false, nil, nil)
 	})
 	d.Found(tool)
-	d.End(payload(`{}`), false, nil)
+	d.End(payload(`{}`), false, nil, nil)
 	task.Wait()
 	if got := documentLines(t, r); len(got) != 1 || !strings.Contains(got[0], `"tool":"t","input":{"a":1},"output":{"b":2}`) {
 		t.Errorf("got %q", got)

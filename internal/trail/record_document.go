@@ -33,8 +33,12 @@ type Call struct {
 	Input, Output Payload
 	// IsFailed: the call has no result, and its input may be anything.
 	IsFailed bool
-	// Error says why, as an error detail in JSON; nil where the call did not fail, but asks for input or goes on.
-	Error []byte
+	// Error says why, as an error detail in JSON; nil where the call did not fail, but asks for input or goes on. Secrets are the names
+	// of what is secret in it.
+	Error   []byte
+	Secrets []redact.Names
+	// IsPreview: the caller wanted the preview of the call alone.
+	IsPreview bool
 }
 
 // Documents are the documents {tool, input, output} of the calls of a run, one in each
@@ -92,9 +96,13 @@ func (d *Document) End(c *Call) {
 		tail = e.run.appendObject(tail, &c.Output)
 	}
 	tail = append(tail, `,"error":`...)
-	tail = e.run.appendPayload(tail, &Payload{JSON: c.Error, Size: len(c.Error)})
+	failure := Payload{JSON: c.Error, Size: len(c.Error)}
+	tail = failure.append(tail, redact.Redactor{Base: e.run.names, Extra: c.Secrets}, e.run.opts.MaxPayloadBytes)
 	tail = append(tail, `,"durationMs":`...)
 	tail = appendMillis(tail, e.run.took(e))
+	if c.IsPreview {
+		tail = append(tail, `,"preview":true`...)
+	}
 	e.buf.tail = jsontext.Visible(append(tail, "}\n"...), 0)
 	e.run.finish(e)
 }
@@ -240,6 +248,7 @@ type CallDocument struct {
 	id        []byte
 	tool      *catalog.Tool
 	input     *Input
+	isPreview bool
 }
 
 // BeginCall begins the document of a call; nil for nil. It must be ended.
@@ -254,6 +263,13 @@ func (d *Documents) BeginCall(p *Payloads, requestID []byte, in *Input) *CallDoc
 func (d *CallDocument) Found(tool *catalog.Tool) {
 	if d != nil && d.document != nil && tool != nil {
 		d.tool = tool
+	}
+}
+
+// Preview notes that the call is a preview.
+func (d *CallDocument) Preview() {
+	if d != nil {
+		d.isPreview = true
 	}
 }
 
@@ -277,8 +293,8 @@ func (d *CallDocument) Again() *CallDocument {
 }
 
 // End writes the document. That of a call that named no tool is dropped. isFailed: there is no result. failure is an error detail in
-// JSON, nil for none.
-func (d *CallDocument) End(result Payload, isFailed bool, failure []byte) {
+// JSON, nil for none, and secrets are the names of what is secret in it.
+func (d *CallDocument) End(result Payload, isFailed bool, failure []byte, secrets []redact.Names) {
 	if d.document == nil {
 		return
 	}
@@ -287,6 +303,6 @@ func (d *CallDocument) End(result Payload, isFailed bool, failure []byte) {
 		return
 	}
 	d.document.End(&Call{
-		Tool: d.tool.Name, IsFailed: isFailed, Error: failure, Input: d.payloads.Arguments(d.tool, d.input, d.documents.MaxPayloadBytes()), Output: result,
+		Tool: d.tool.Name, IsFailed: isFailed, Error: failure, Secrets: secrets, IsPreview: d.isPreview, Input: d.payloads.Arguments(d.tool, d.input, d.documents.MaxPayloadBytes()), Output: result,
 	})
 }

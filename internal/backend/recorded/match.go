@@ -47,6 +47,8 @@ type arguments struct {
 	messages []protoreflect.Message
 	key      key
 	leaves   []leaf
+	// isPreview: the call has no effect, and one with an effect never answers as it does.
+	isPreview bool
 }
 
 // Bounds of what is compared.
@@ -57,9 +59,12 @@ const (
 	maxNesting = 64
 )
 
-// argumentsOf reads the messages of a call.
-func argumentsOf(m *catalog.Method, types *catalog.Types, wires [][]byte) (*arguments, error) {
+// argumentsOf reads the messages of a call, of a tool that may be nil. The id of its request does not count: each call has another one.
+func argumentsOf(m *catalog.Method, tool *catalog.Tool, types *catalog.Types, wires [][]byte) (*arguments, error) {
 	out := &arguments{}
+	if tool != nil && len(wires) == 1 {
+		out.isPreview = tool.Preview.Is(wires[0])
+	}
 	sum := sha256.New()
 	_, _ = sum.Write([]byte(m.Procedure)) // a hash takes everything
 	var size [8]byte
@@ -67,6 +72,9 @@ func argumentsOf(m *catalog.Method, types *catalog.Types, wires [][]byte) (*argu
 		one := dynamicpb.NewMessage(m.Descriptor.Input())
 		if err := (proto.UnmarshalOptions{DiscardUnknown: true, AllowPartial: true, Resolver: types}).Unmarshal(wire, one); err != nil {
 			return nil, err
+		}
+		if tool != nil && tool.RequestID != nil {
+			one.Clear(tool.RequestID)
 		}
 		same, err := proto.MarshalOptions{Deterministic: true, AllowPartial: true}.Marshal(one)
 		if err != nil {

@@ -38,6 +38,7 @@ type line struct {
 	Input      json.RawMessage `json:"input"`
 	Output     json.RawMessage `json:"output"`
 	Error      *failure        `json:"error"`
+	Preview    bool            `json:"preview"`
 	DurationMs *float64        `json:"durationMs"`
 }
 

@@ -77,7 +77,8 @@ func (u *Upstream) find(ctx context.Context, m *catalog.Method, wires [][]byte) 
 	if x.catalog == nil {
 		return nil, errmap.New(errmap.Unavailable)
 	}
-	args, err := argumentsOf(m, x.catalog.Types(), wires)
+	tool, _ := x.catalog.ByProcedure(m.Procedure)
+	args, err := argumentsOf(m, tool, x.catalog.Types(), wires)
 	if err != nil {
 		return nil, errmap.Wrap(errmap.SerializationError, err)
 	}
@@ -354,8 +355,9 @@ const maxAllLeaves = 4_000_000
 
 // group are the recorded calls with the same arguments.
 type group struct {
-	leaves  []leaf
-	records []*record
+	leaves    []leaf
+	isPreview bool
+	records   []*record
 
 	mu sync.Mutex
 	at int
@@ -389,7 +391,7 @@ func (x *index) nearest(m *catalog.Method, args *arguments, sameThing bool) []*g
 	var found []ranked
 	all := x.groups[m.Procedure]
 	for _, g := range slices.Backward(all[max(0, len(all)-maxCompared):]) {
-		if rank, other := differences(args.leaves, g.leaves); !sameThing || other == 0 {
+		if rank, other := differences(args.leaves, g.leaves); g.isPreview == args.isPreview && (!sameThing || other == 0) {
 			found = append(found, ranked{g, rank})
 		}
 	}
@@ -439,10 +441,20 @@ func (x *index) add(r *Recording, c *call) {
 		x.note(c, refused, "")
 		return
 	}
+	if l.Preview && tool.Preview == nil {
+		x.note(c, driftedInput, "the tool has no preview any more")
+		return
+	}
 	wires, err := input(tool, x.catalog.Types(), l.Input)
+	if l.Preview && err == nil {
+		wires[0] = tool.Preview.Request(nil, wires[0])
+		if by := tool.Preview.Tool; by != nil {
+			tool = by
+		}
+	}
 	var args *arguments
 	if err == nil {
-		args, err = argumentsOf(tool.Method, x.catalog.Types(), wires)
+		args, err = argumentsOf(tool.Method, tool, x.catalog.Types(), wires)
 	}
 	if err != nil {
 		x.note(c, driftedInput, err.Error())
@@ -457,7 +469,7 @@ func (x *index) add(r *Recording, c *call) {
 	}
 	g := x.same[args.key]
 	if g == nil {
-		g = &group{leaves: args.leaves}
+		g = &group{leaves: args.leaves, isPreview: args.isPreview}
 		x.same[args.key] = g
 		if x.leaves += len(g.leaves); x.leaves <= maxAllLeaves {
 			x.groups[tool.Method.Procedure] = append(x.groups[tool.Method.Procedure], g)
@@ -481,7 +493,7 @@ func isOmitted(raw json.RawMessage) bool {
 func decidedHere(code string) bool {
 	switch errmap.Code(code) {
 	case errmap.InvalidToolInput, errmap.PermissionDenied, errmap.DestructiveBlocked, errmap.RateLimited, errmap.Unauthenticated,
-		errmap.InvalidAuthorization, errmap.Cancelled, errmap.MissingClientCapability, errmap.PayloadTooLarge:
+		errmap.InvalidAuthorization, errmap.Cancelled, errmap.MissingClientCapability, errmap.PayloadTooLarge, errmap.ApprovalRequired, errmap.InvalidParams:
 		return true
 	}
 	_, err := errmap.Lookup(errmap.Code(code))
