@@ -47,6 +47,7 @@ type approvals struct {
 	rulebook  *rulebook
 	directory *directory
 	auditor   *auditor
+	previews  *previews
 	tasks     *tasks
 	sealer    *keys.Sealer
 	// named returns a caller as it is now, by the name of its entry; nil if there is none.
@@ -84,6 +85,9 @@ func (a *approvals) approve(ctx context.Context, c *toolCall) *errmap.Error {
 	if err != nil {
 		return err
 	}
+	if err = a.showPreview(ctx, c, of, known); err != nil {
+		return err
+	}
 	for range maxAsks {
 		r, err := a.service.Ask(ctx, of, known)
 		if err != nil {
@@ -100,7 +104,8 @@ func (a *approvals) approve(ctx context.Context, c *toolCall) *errmap.Error {
 		case err == nil:
 			c.approved = &approvedCall{service: a.service, claim: claim}
 			if inv := c.req.invocation(); inv != nil {
-				inv.approved = true
+				inv.approved, inv.asks = true, false
+				inv.isPreview(false)
 			}
 			return nil
 		case errors.Is(err, approval.ErrChanged) && r.GetState() == approval.Approved:
@@ -113,6 +118,19 @@ func (a *approvals) approve(ctx context.Context, c *toolCall) *errmap.Error {
 		return err
 	}
 	return errmap.Because(errmap.Unavailable, "the policy changes too often to ask for approval")
+}
+
+// showPreview has approvers see what a call would do that they are about to be asked about.
+func (a *approvals) showPreview(ctx context.Context, c *toolCall, of *approval.Call, known string) *errmap.Error {
+	if c.tool.Preview == nil || c.preview != "" || a.service.IsAsked(ctx, of, known) {
+		return nil
+	}
+	if inv := c.req.invocation(); inv != nil {
+		inv.asks = true
+	}
+	err := a.previews.ask(ctx, c)
+	of.Preview = c.preview
+	return err
 }
 
 // callToApprove is the call as approvers see it.
@@ -167,6 +185,9 @@ func toApprove(tool *catalog.Tool, arguments []byte, asks policy.Asks) *approval
 	m := dynamicpb.NewMessage(tool.Method.Descriptor.Input())
 	if (proto.UnmarshalOptions{AllowPartial: true}).Unmarshal(arguments, m) != nil {
 		return nil
+	}
+	if id := tool.RequestID; id != nil { // each repetition of the call may have another one
+		m.Clear(m.Descriptor().Fields().ByNumber(id.Number()))
 	}
 	text, err := protojson.MarshalOptions{AllowPartial: true}.Marshal(m)
 	if err != nil { // an Any of a type that is not linked in
@@ -328,10 +349,14 @@ func (a *approvals) isTask(ctx context.Context, c *toolCall) bool {
 // startTask makes the call a task that waits.
 func (a *approvals) startTask(ctx context.Context, c *toolCall, of *approval.Call, r *statev1.ApprovalRecord) *errmap.Error {
 	if inv := c.req.invocation(); inv != nil {
+		isRecorded := inv.asks && inv.reached // with the preview
 		inv.asks = true
-		if err := a.auditor.recordCall(ctx, c); err != nil {
-			return err
+		if !isRecorded {
+			if err := a.auditor.recordCall(ctx, c); err != nil {
+				return err
+			}
 		}
+		inv.isPreview(false)
 	}
 	t := a.tasks
 	c.wire = bytes.Clone(c.wire) // the task keeps it

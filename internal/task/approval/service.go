@@ -167,7 +167,7 @@ func (s *Service) Ask(ctx context.Context, c *Call, known string) (*statev1.Appr
 			return nil, Canonical(ctx, err)
 		}
 		r := e.Record
-		if r != nil && s.settle(r) == r && c.answeredBy(r, known, s.opts.Now()) {
+		if s.isAnswer(r, c, known) {
 			return r, nil
 		}
 		next, failed := s.renew(ctx, c, key, e)
@@ -175,6 +175,17 @@ func (s *Service) Ask(ctx context.Context, c *Call, known string) (*statev1.Appr
 			return next, failed
 		}
 	}
+}
+
+// IsAsked reports whether there is a record that [Service.Ask] would return for a call and what its caller knows.
+func (s *Service) IsAsked(ctx context.Context, c *Call, known string) bool {
+	e, err := s.current(ctx, c.key())
+	return err == nil && s.isAnswer(e.Record, c, known)
+}
+
+// isAnswer reports whether a record, nil for none, says now what becomes of a call.
+func (s *Service) isAnswer(r *statev1.ApprovalRecord, c *Call, known string) bool {
+	return r != nil && s.settle(r) == r && c.answeredBy(r, known, s.opts.Now())
 }
 
 // renew takes a step towards a new record in the place of one that does not answer a call: the old one ends, and is kept beside the new
