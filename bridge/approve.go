@@ -94,7 +94,9 @@ func (a *approvals) approve(ctx context.Context, c *toolCall) *errmap.Error {
 			return err
 		}
 		if isFresh := r.GetState() == approval.Waiting || r.GetState() == approval.Approved; isFresh && a.isTask(ctx, c) {
-			return a.startTask(ctx, c, of, r)
+			if isTask, err := a.startTask(ctx, c, of, r); isTask || err != nil {
+				return err
+			}
 		}
 		if r.GetState() == approval.Waiting {
 			return a.required(c, r)
@@ -346,40 +348,40 @@ func (a *approvals) isTask(ctx context.Context, c *toolCall) bool {
 	return !t.manager.IsShared() || t.mayBeStored(c)
 }
 
-// startTask makes the call a task that waits.
-func (a *approvals) startTask(ctx context.Context, c *toolCall, of *approval.Call, r *statev1.ApprovalRecord) *errmap.Error {
+// startTask makes the call a task that waits. It reports false if the call is too large to be kept.
+func (a *approvals) startTask(ctx context.Context, c *toolCall, of *approval.Call, r *statev1.ApprovalRecord) (isTask bool, err *errmap.Error) {
+	t := a.tasks
+	c.wire = bytes.Clone(c.wire) // the task keeps it
+	c.pooled = false
+	call := t.prepared(ctx, c, t.taskLine(c))
+	call.Approval, call.Who = r.GetId(), whoOf(ctx, c.req)
+	again := t.again(ctx, c, call)
+	if t.manager.IsShared() && again == nil {
+		return false, nil
+	}
 	if inv := c.req.invocation(); inv != nil {
 		isRecorded := inv.asks && inv.reached // with the preview
 		inv.asks = true
 		if !isRecorded {
-			if err := a.auditor.recordCall(ctx, c); err != nil {
-				return err
+			if err = a.auditor.recordCall(ctx, c); err != nil {
+				return false, err
 			}
 		}
 		inv.isPreview(false)
 	}
-	t := a.tasks
-	c.wire = bytes.Clone(c.wire) // the task keeps it
-	c.pooled = false
 	line := t.taskLine(c)
-	call := t.prepared(ctx, c, line)
-	call.Approval, call.Who = r.GetId(), whoOf(ctx, c.req)
-	again := t.again(ctx, c, call)
-	if t.manager.IsShared() && again == nil {
-		return a.required(c, r) // it is too large to be kept
-	}
 	waiting := &waitingCall{of: of, id: r.GetId(), who: identity.FromContext(ctx), call: call}
 	work, waits := a.waiting(c, call, line, waiting)
-	started, err := t.manager.Start(ctx, task.Spec{
+	started, failed := t.manager.Start(ctx, task.Spec{
 		Principal: c.req.Caller, Tool: c.tool.Name, Timeout: a.most(c.tool, of.Rule.Within),
 		About: errmap.About{ToolCall: true, Idempotent: c.tool.IsIdempotent()}, Origin: c.req.origin(), Message: waitText(r, of),
 		Again: again, Began: line.began, Ended: line.ended, Waits: waits,
 	}, work)
-	if err != nil {
-		return task.Canonical(ctx, err)
+	if failed != nil {
+		return false, task.Canonical(ctx, failed)
 	}
 	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Task{Task: started.Task}}
-	return nil
+	return true, nil
 }
 
 // most is how long a task may take that waits for approval and then runs.

@@ -135,6 +135,8 @@ func (w *waitingCall) claim(ctx context.Context, a *approvals, own *toolCall, of
 			own.approved.claim = claim
 			w.runs.Store(true)
 			return true, nil
+		case elsewhere && errors.Is(err, approval.ErrChanged):
+			return false, approval.Unknown(own.tool.Name) // it has run, or may have
 		case errors.Is(err, approval.ErrChanged):
 			w.id = ""
 			return false, nil

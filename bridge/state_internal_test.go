@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
@@ -36,6 +38,25 @@ func TestStatesOfOtherVersionsOpen(t *testing.T) {
 		}
 		if tc.ok && string(got.encode()) != tc.plain {
 			t.Errorf("%s: written as %q", name, got.encode())
+		}
+	}
+}
+
+// TestWhatABackendSaysWasSent: an approval is used up unless the call is known not to have reached the backend.
+func TestWhatABackendSaysWasSent(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err  *errmap.Error
+		want bool
+	}{
+		"no error":         {nil, false},
+		"another code":     {errmap.New(errmap.Timeout), false},
+		"not reached":      {errmap.Wrap(errmap.Unavailable, &backend.Error{Kind: backend.KindUnreachable}), true},
+		"no place":         {errmap.New(errmap.Unavailable), true},
+		"said by the peer": {errmap.Wrap(errmap.Unavailable, &backend.Error{Kind: backend.KindStatus}), false},
+	} {
+		if got := wasNotSent(tc.err); got != tc.want {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }
