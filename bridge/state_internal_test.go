@@ -4,11 +4,15 @@ package bridge
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
@@ -58,5 +62,27 @@ func TestWhatABackendSaysWasSent(t *testing.T) {
 		if got := wasNotSent(tc.err); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// TestAWaitingCallThatMayNotBeResumed: its approval ends with it.
+func TestAWaitingCallThatMayNotBeResumed(t *testing.T) {
+	t.Parallel()
+	service := approval.New(approval.Options{Store: approval.NewMemory(nil)})
+	r, failed := service.Ask(t.Context(), &approval.Call{Tool: "shop.refund", Rule: approval.Rule{Name: "a", Count: 1, Within: time.Hour}}, "")
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	a := &approvals{service: service, rulebook: &rulebook{rules: struct{ Rules }{}}, tasks: &tasks{sender: &sender{deadlines: &deadlines{}}}}
+	own := &toolCall{tool: &catalog.Tool{Name: "shop.refund"}}
+	w, err := a.resume(own, &statev1.TaskCall{Approval: r.GetId(), Who: &statev1.TaskCaller{Name: "ann", Source: "oauth"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failed = own.approved.wait(t.Context(), func(string) {}); failed == nil || failed.Code != errmap.PermissionDenied || !w.waits() {
+		t.Error(failed)
+	}
+	if r, failed = service.Get(t.Context(), r.GetId()); failed != nil || r.GetState() != approval.Cancelled {
+		t.Error(r, failed)
 	}
 }
