@@ -47,6 +47,7 @@ type approvals struct {
 	rulebook  *rulebook
 	directory *directory
 	auditor   *auditor
+	previews  *previews
 	tasks     *tasks
 	sealer    *keys.Sealer
 	// named returns a caller as it is now, by the name of its entry; nil if there is none.
@@ -84,13 +85,18 @@ func (a *approvals) approve(ctx context.Context, c *toolCall) *errmap.Error {
 	if err != nil {
 		return err
 	}
+	if err = a.showPreview(ctx, c, of, known); err != nil {
+		return err
+	}
 	for range maxAsks {
 		r, err := a.service.Ask(ctx, of, known)
 		if err != nil {
 			return err
 		}
 		if isFresh := r.GetState() == approval.Waiting || r.GetState() == approval.Approved; isFresh && a.isTask(ctx, c) {
-			return a.startTask(ctx, c, of, r)
+			if isTask, err := a.startTask(ctx, c, of, r); isTask || err != nil {
+				return err
+			}
 		}
 		if r.GetState() == approval.Waiting {
 			return a.required(c, r)
@@ -100,7 +106,8 @@ func (a *approvals) approve(ctx context.Context, c *toolCall) *errmap.Error {
 		case err == nil:
 			c.approved = &approvedCall{service: a.service, claim: claim}
 			if inv := c.req.invocation(); inv != nil {
-				inv.approved = true
+				inv.approved, inv.asks = true, false
+				inv.isPreview(false)
 			}
 			return nil
 		case errors.Is(err, approval.ErrChanged) && r.GetState() == approval.Approved:
@@ -113,6 +120,19 @@ func (a *approvals) approve(ctx context.Context, c *toolCall) *errmap.Error {
 		return err
 	}
 	return errmap.Because(errmap.Unavailable, "the policy changes too often to ask for approval")
+}
+
+// showPreview has approvers see what a call would do that they are about to be asked about.
+func (a *approvals) showPreview(ctx context.Context, c *toolCall, of *approval.Call, known string) *errmap.Error {
+	if c.tool.Preview == nil || c.preview != "" || a.service.IsAsked(ctx, of, known) {
+		return nil
+	}
+	if inv := c.req.invocation(); inv != nil {
+		inv.asks = true
+	}
+	err := a.previews.ask(ctx, c)
+	of.Preview = c.preview
+	return err
 }
 
 // callToApprove is the call as approvers see it.
@@ -167,6 +187,9 @@ func toApprove(tool *catalog.Tool, arguments []byte, asks policy.Asks) *approval
 	m := dynamicpb.NewMessage(tool.Method.Descriptor.Input())
 	if (proto.UnmarshalOptions{AllowPartial: true}).Unmarshal(arguments, m) != nil {
 		return nil
+	}
+	if id := tool.RequestID; id != nil { // each repetition of the call may have another one
+		m.Clear(m.Descriptor().Fields().ByNumber(id.Number()))
 	}
 	text, err := protojson.MarshalOptions{AllowPartial: true}.Marshal(m)
 	if err != nil { // an Any of a type that is not linked in
@@ -325,36 +348,40 @@ func (a *approvals) isTask(ctx context.Context, c *toolCall) bool {
 	return !t.manager.IsShared() || t.mayBeStored(c)
 }
 
-// startTask makes the call a task that waits.
-func (a *approvals) startTask(ctx context.Context, c *toolCall, of *approval.Call, r *statev1.ApprovalRecord) *errmap.Error {
-	if inv := c.req.invocation(); inv != nil {
-		inv.asks = true
-		if err := a.auditor.recordCall(ctx, c); err != nil {
-			return err
-		}
-	}
+// startTask makes the call a task that waits. It reports false if the call is too large to be kept.
+func (a *approvals) startTask(ctx context.Context, c *toolCall, of *approval.Call, r *statev1.ApprovalRecord) (isTask bool, err *errmap.Error) {
 	t := a.tasks
 	c.wire = bytes.Clone(c.wire) // the task keeps it
 	c.pooled = false
-	line := t.taskLine(c)
-	call := t.prepared(ctx, c, line)
+	call := t.prepared(ctx, c, t.taskLine(c))
 	call.Approval, call.Who = r.GetId(), whoOf(ctx, c.req)
 	again := t.again(ctx, c, call)
 	if t.manager.IsShared() && again == nil {
-		return a.required(c, r) // it is too large to be kept
+		return false, nil
 	}
+	if inv := c.req.invocation(); inv != nil {
+		isRecorded := inv.asks && inv.reached // with the preview
+		inv.asks = true
+		if !isRecorded {
+			if err = a.auditor.recordCall(ctx, c); err != nil {
+				return false, err
+			}
+		}
+		inv.isPreview(false)
+	}
+	line := t.taskLine(c)
 	waiting := &waitingCall{of: of, id: r.GetId(), who: identity.FromContext(ctx), call: call}
 	work, waits := a.waiting(c, call, line, waiting)
-	started, err := t.manager.Start(ctx, task.Spec{
+	started, failed := t.manager.Start(ctx, task.Spec{
 		Principal: c.req.Caller, Tool: c.tool.Name, Timeout: a.most(c.tool, of.Rule.Within),
 		About: errmap.About{ToolCall: true, Idempotent: c.tool.IsIdempotent()}, Origin: c.req.origin(), Message: waitText(r, of),
 		Again: again, Began: line.began, Ended: line.ended, Waits: waits,
 	}, work)
-	if err != nil {
-		return task.Canonical(ctx, err)
+	if failed != nil {
+		return false, task.Canonical(ctx, failed)
 	}
 	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Task{Task: started.Task}}
-	return nil
+	return true, nil
 }
 
 // most is how long a task may take that waits for approval and then runs.

@@ -5,7 +5,6 @@ package bridge
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +26,8 @@ type waitingCall struct {
 	call *statev1.TaskCall
 	// resumed: another replica began to wait, and may have run the call.
 	resumed bool
+	// refused says why the call must not run here; nil where it may.
+	refused *errmap.Error
 	runs    atomic.Bool
 }
 
@@ -38,6 +39,12 @@ func (w *waitingCall) await(ctx context.Context, a *approvals, own *toolCall, re
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer w.who.WhenRevoked(func() { cancel(identity.ErrRevoked) })()
+	if w.refused != nil {
+		if r, err := a.service.Get(ctx, w.id); err == nil && (r.GetState() == approval.Running || r.GetState() == approval.Done) {
+			return approval.Unknown(own.tool.Name)
+		}
+		return w.left(ctx, a, w.refused)
+	}
 	if err := w.began(ctx, a, own.tool); err != nil {
 		return w.left(ctx, a, err)
 	}
@@ -175,6 +182,8 @@ func (w *waitingCall) claim(ctx context.Context, a *approvals, own *toolCall, of
 			own.approved.claim = claim
 			w.runs.Store(true)
 			return true, nil
+		case elsewhere && errors.Is(err, approval.ErrChanged):
+			return false, approval.Unknown(own.tool.Name) // it has run, or may have
 		case errors.Is(err, approval.ErrChanged):
 			w.id = ""
 			return false, nil
@@ -212,6 +221,11 @@ func (w *waitingCall) left(ctx context.Context, a *approvals, err *errmap.Error)
 	return err
 }
 
+// refuse has the call end without a run.
+func (w *waitingCall) refuse(why string) {
+	w.refused = errmap.New(errmap.PermissionDenied, errmap.Tool(w.call.GetTool()), errmap.Message("Permission denied: "+why))
+}
+
 // resume makes the work of a call that waits again, on another replica than the one that began it.
 func (a *approvals) resume(own *toolCall, call *statev1.TaskCall) (*waitingCall, error) {
 	if a.service == nil || a.rulebook.rules == nil {
@@ -220,10 +234,9 @@ func (a *approvals) resume(own *toolCall, call *statev1.TaskCall) (*waitingCall,
 	w := &waitingCall{id: call.GetApproval(), call: call, resumed: true}
 	if source := call.GetWho().GetSource(); source != "" {
 		if a.named == nil || source == string(identity.SourceOAuth) {
-			return nil, fmt.Errorf("bridge: the credentials of caller %s cannot be checked here", call.GetWho().GetName())
-		}
-		if w.who = a.named(call.GetWho().GetName()); w.who == nil || w.who.Principal() != call.GetCaller() {
-			return nil, fmt.Errorf("bridge: there is no caller %s any more", call.GetWho().GetName())
+			w.refuse("the credentials of its caller cannot be checked by the replica that took it over")
+		} else if w.who = a.named(call.GetWho().GetName()); w.who == nil || w.who.Principal() != call.GetCaller() {
+			w.refuse("there is no caller " + call.GetWho().GetName() + " any more")
 		}
 	}
 	a.held(own, w)

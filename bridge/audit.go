@@ -119,11 +119,14 @@ func (i *invocation) found(tool *catalog.Tool) {
 }
 
 // preview notes that the backend is asked what the call would do.
-func (i *invocation) preview() {
+func (i *invocation) preview() { i.isPreview(true) }
+
+// isPreview notes whether the request is a preview.
+func (i *invocation) isPreview(is bool) {
 	if i != nil {
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		i.event.Preview = true
+		i.event.Preview = is
 	}
 }
 

@@ -277,7 +277,8 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		directory: p.directory, operations: p.operations, manager: opts.Tasks, after: opts.TaskAfter, tracer: opts.Tracer,
 	}
 	p.approvals = &approvals{
-		service: opts.Approvals, rulebook: rules, directory: p.directory, auditor: p.auditor, tasks: p.tasks, sealer: opts.Sealer, named: opts.Named,
+		service: opts.Approvals, rulebook: rules, directory: p.directory, auditor: p.auditor, previews: p.previews, tasks: p.tasks,
+		sealer: opts.Sealer, named: opts.Named,
 	}
 	p.tasks.approvals = p.approvals
 	p.exchanger = &exchanger{

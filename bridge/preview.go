@@ -108,7 +108,7 @@ func (p *previews) ask(ctx context.Context, c *toolCall) *errmap.Error {
 
 // run is the result of a preview as text.
 func (p *previews) run(ctx context.Context, c *toolCall) (string, *errmap.Error) {
-	for _, one := range []step{p.mark, p.rulebook.permit, p.sender.unary, p.decoder.wholeResult} {
+	for _, one := range []step{p.mark, p.rulebook.permitCall, p.sender.unary, p.decoder.wholeResult} {
 		if err := one(ctx, c); err != nil {
 			return "", p.decoder.explained(ctx, c, c.named(err, c.shownName()))
 		}

@@ -1014,8 +1014,18 @@ func (a *approvedCall) end(ctx context.Context, err *errmap.Error) {
 	if cause := context.Cause(ctx); errors.Is(cause, task.ErrClosed) || errors.Is(cause, task.ErrTaken) {
 		return
 	}
-	a.service.Finish(ctx, a.claim, err != nil && err.Code == errmap.Unavailable && ctx.Err() == nil)
+	a.service.Finish(ctx, a.claim, ctx.Err() == nil && wasNotSent(err))
 	a.claim = nil
+}
+
+// wasNotSent reports whether an error is that of a call that did not reach the backend. What a backend says itself is no such error: it
+// may be a sidecar that was stopped while the call ran.
+func wasNotSent(err *errmap.Error) bool {
+	if err == nil || err.Code != errmap.Unavailable {
+		return false
+	}
+	said := new(backend.Error)
+	return !errors.As(err, &said) || said.Kind != backend.KindStatus
 }
 
 // requestIDNames are the names of the field with the id in JSON.

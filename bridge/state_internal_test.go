@@ -4,9 +4,15 @@ package bridge
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/outrigger-mcp/outrigger/errmap"
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
@@ -37,5 +43,46 @@ func TestStatesOfOtherVersionsOpen(t *testing.T) {
 		if tc.ok && string(got.encode()) != tc.plain {
 			t.Errorf("%s: written as %q", name, got.encode())
 		}
+	}
+}
+
+// TestWhatABackendSaysWasSent: an approval is used up unless the call is known not to have reached the backend.
+func TestWhatABackendSaysWasSent(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err  *errmap.Error
+		want bool
+	}{
+		"no error":         {nil, false},
+		"another code":     {errmap.New(errmap.Timeout), false},
+		"not reached":      {errmap.Wrap(errmap.Unavailable, &backend.Error{Kind: backend.KindUnreachable}), true},
+		"no place":         {errmap.New(errmap.Unavailable), true},
+		"said by the peer": {errmap.Wrap(errmap.Unavailable, &backend.Error{Kind: backend.KindStatus}), false},
+	} {
+		if got := wasNotSent(tc.err); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestAWaitingCallThatMayNotBeResumed: its approval ends with it.
+func TestAWaitingCallThatMayNotBeResumed(t *testing.T) {
+	t.Parallel()
+	service := approval.New(approval.Options{Store: approval.NewMemory(nil)})
+	r, failed := service.Ask(t.Context(), &approval.Call{Tool: "shop.refund", Rule: approval.Rule{Name: "a", Count: 1, Within: time.Hour}}, "")
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	a := &approvals{service: service, rulebook: &rulebook{rules: struct{ Rules }{}}, tasks: &tasks{sender: &sender{deadlines: &deadlines{}}}}
+	own := &toolCall{tool: &catalog.Tool{Name: "shop.refund"}}
+	w, err := a.resume(own, &statev1.TaskCall{Approval: r.GetId(), Who: &statev1.TaskCaller{Name: "ann", Source: "oauth"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failed = own.approved.wait(t.Context(), func(string) {}); failed == nil || failed.Code != errmap.PermissionDenied || !w.waits() {
+		t.Error(failed)
+	}
+	if r, failed = service.Get(t.Context(), r.GetId()); failed != nil || r.GetState() != approval.Cancelled {
+		t.Error(r, failed)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -76,13 +77,15 @@ func (t *tasks) start(ctx context.Context, c *toolCall, after time.Duration) *er
 	}
 	line := t.taskLine(c)
 	call := t.prepared(ctx, c, line)
+	work, keep := t.background(c, call, line, after)
 	started, err := t.manager.Start(ctx, task.Spec{
 		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: t.sender.deadlines.timeout(c),
 		About: errmap.About{ToolCall: true, Idempotent: c.tool.IsIdempotent()}, Origin: c.req.origin(),
 		Again: t.again(ctx, c, call), Began: line.began, Ended: line.ended,
-	}, t.background(c, call, line, after))
+	}, work)
 	if err != nil {
 		c.sent = after > 0 && ctx.Err() != nil
+		keep()
 		return task.Canonical(ctx, err)
 	}
 	switch {
@@ -155,11 +158,28 @@ func ofPrepared(call *statev1.TaskCall, tool *catalog.Tool, cat *catalog.Catalog
 	return out
 }
 
-// background is the rest of a call as the work of a task. The line is written when it ends.
-func (t *tasks) background(c *toolCall, call *statev1.TaskCall, line *taskLine, after time.Duration) task.Run {
+// background is the rest of a call as the work of a task. The line is written when it ends. An approval goes with the work, which knows
+// how it ended, and stays with the call by keep where the work has not begun.
+func (t *tasks) background(c *toolCall, call *statev1.TaskCall, line *taskLine, after time.Duration) (work task.Run, keep func()) {
 	own := ofPrepared(call, c.tool, c.catalog, t.sender.of(c).Metadata.OfCall(c.req.Header).Clone())
 	own.fit.mask, own.req.Tool, own.req.Through, own.req.Span = c.fit.mask, c.req.Tool, c.req.Through, c.req.Span
-	return t.runTask(own, line, after)
+	work = t.runTask(own, line, after)
+	approved := c.approved
+	if approved == nil {
+		return work, func() {}
+	}
+	c.approved = nil
+	var isTaken atomic.Bool
+	take := func(by *toolCall) {
+		if isTaken.CompareAndSwap(false, true) {
+			by.approved = approved
+		}
+	}
+	run := work
+	return func(ctx context.Context, report func(string)) (*outriggerv1.ToolResult, *errmap.Error) {
+		take(own)
+		return run(ctx, report)
+	}, func() { take(c) }
 }
 
 // runTask is a call that shares nothing with a request, as the work of a task.
@@ -177,6 +197,7 @@ func (t *tasks) runTask(own *toolCall, line *taskLine, after time.Duration) task
 		defer func() {
 			if p := recover(); p != nil {
 				failed = t.panics.recovered(p, append(TraceFields(own.req.Span, own.req.Header), zap.String(logkey.CanonicalTool, own.tool.Name))...)
+				own.approved.end(ctx, failed)
 			}
 			line.response = end
 		}()

@@ -50,7 +50,7 @@ func TestRulesThatAskNoMore(t *testing.T) {
 			}
 		}
 		await := func(resumed bool) errmap.Code {
-			own := &toolCall{tool: &catalog.Tool{Name: "shop.refund", Annotations: catalog.Annotations{Idempotent: &tc.repeatable}}, approved: &approvedCall{via: a}}
+			own := &toolCall{tool: &catalog.Tool{Name: "shop.refund", Annotations: catalog.Annotations{Idempotent: &tc.repeatable}}, approved: &approvedCall{service: a.service}}
 			w := &waitingCall{id: record.GetId(), resumed: resumed, call: &statev1.TaskCall{Approval: record.GetId(), Caller: "tess", Tool: "shop.refund"}}
 			err := w.await(context.Background(), a, own, func(string) {})
 			if err == nil {

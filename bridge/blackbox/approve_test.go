@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // approved is a rule that has the local operator approve cancellations.
@@ -60,6 +62,53 @@ func TestEveryWayWaitsForApproval(t *testing.T) {
 		if denied := w.ask(t, g, order); denied != errmap.PermissionDenied {
 			t.Errorf("%s, denied: got %q", w.name, denied)
 		}
+	}
+}
+
+// TestApproversSeeWhatACallWouldDo: a call that waits has its preview, a repetition of it is the same call although the sidecar fills its
+// id, and it runs once.
+func TestApproversSeeWhatACallWouldDo(t *testing.T) {
+	t.Parallel()
+	for _, capabilities := range []string{"", withTasks} {
+		s := &shopkeeper{}
+		all := rule("all", "approve", "true", "shop.*")
+		all.Approve = &configv1.PolicyApproval{Callers: []string{"local"}}
+		ann := s.open(t, ruled(all))
+		ann.capabilities = capabilities
+		const call = `"name":"shop_delete","arguments":{"name":"a"}`
+		first, second := ann.send("tools/call", call).raw, ann.send("tools/call", call).raw
+		waiting := ann.bridge.Approvals(t)
+		if len(waiting) != 1 || waiting[0].GetPreview() != `{"text":"would delete a"}` || len(s.effects) != 0 || len(s.previews) != 1 {
+			t.Fatalf("%v, effects %v, previews %v\n%s\n%s", waiting, s.effects, s.previews, first, second)
+		}
+		if strings.Contains(string(waiting[0].GetArgumentsJson()), "request") {
+			t.Errorf("arguments: %s", waiting[0].GetArgumentsJson())
+		}
+		ann.bridge.Decide(t, waiting[0].GetId(), true, "fine")
+		if capabilities != "" {
+			testkit.Until(t, "one of the tasks runs", func() bool {
+				get := func(reply string) string {
+					return ann.send("tasks/get", `"taskId":"`+between(t, reply, `"taskId":"`, `"`)+`"`).raw
+				}
+				return strings.Contains(get(first)+get(second), "deleted a")
+			})
+			continue
+		}
+		if got := ann.send("tools/call", call).raw; !strings.Contains(got, "deleted a") || len(s.effects) != 1 || len(s.previews) != 1 {
+			t.Errorf("%s, effects %v, previews %v", got, s.effects, s.previews)
+		}
+	}
+}
+
+// TestTheQuestionOfACallThatOthersApprove has the preview, too.
+func TestTheQuestionOfACallThatOthersApprove(t *testing.T) {
+	t.Parallel()
+	s := &shopkeeper{}
+	all := rule("all", "approve", "true", "shop.*")
+	all.Approve = &configv1.PolicyApproval{Callers: []string{"local"}}
+	ann := s.open(t, both(ruled(all), func(c *configv1.Config) { c.Trust = proto.String("untrusted") }, asks))
+	if got := ann.send("tools/call", `"name":"shop_delete","arguments":{"name":"a"}`); got.text("resultType") != "input_required" || !strings.Contains(got.raw, "would delete a") {
+		t.Error(got.raw)
 	}
 }
 
@@ -147,11 +196,10 @@ func TestACallThatWaitsAsATask(t *testing.T) {
 			t.Fatal(ids)
 		}
 		g.bridge.Decide(t, ids[0], approve, "as agreed")
-		deadline := time.Now().Add(20 * time.Second)
-		for strings.Contains(reply, `"status":"working"`) && time.Now().Before(deadline) {
+		testkit.Until(t, "the task ends", func() bool {
 			reply = ann.send("tasks/get", `"taskId":"`+id+`"`).raw
-			time.Sleep(10 * time.Millisecond)
-		}
+			return !strings.Contains(reply, `"status":"working"`)
+		})
 		want, calls := `"isError":false`, int64(1)
 		if !approve {
 			want, calls = "denied by local: as agreed", 0

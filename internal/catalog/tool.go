@@ -842,6 +842,14 @@ type Preview struct {
 	Tool *Tool
 }
 
+// PreviewedBy is the tool whose result a preview of a tool is: the tool itself where no other method previews.
+func (t *Tool) PreviewedBy() *Tool {
+	if t.Preview == nil || t.Preview.Tool == nil {
+		return t
+	}
+	return t.Preview.Tool
+}
+
 // Is reports whether the wire bytes of a request make its call a preview.
 func (p *Preview) Is(request []byte) bool {
 	if p == nil || p.Field == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
@@ -235,14 +236,20 @@ func Schema(t testing.TB, raw []byte) func(document []byte) error {
 // Waiting returns the ids of the calls that wait for approval, the oldest first.
 func (r *Rig) Waiting(t testing.TB) (ids []string) {
 	t.Helper()
+	for _, one := range r.Approvals(t) {
+		ids = append(ids, one.GetId())
+	}
+	return ids
+}
+
+// Approvals returns the calls that wait for approval, the oldest first.
+func (r *Rig) Approvals(t testing.TB) []*statev1.ApprovalRecord {
+	t.Helper()
 	all, err := r.app.Approvals().List(t.Context(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, one := range all {
-		ids = append(ids, one.GetId())
-	}
-	return ids
+	return all
 }
 
 // Decide decides about a call that waits, as the local operator.

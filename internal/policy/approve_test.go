@@ -96,3 +96,17 @@ func TestBoundPaths(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatAnApprovalIsForIsRead: arguments are checked here where an approval is for some of them.
+func TestWhatAnApprovalIsForIsRead(t *testing.T) {
+	t.Parallel()
+	tool := newBank(t).All()[0]
+	bound := approve("a", "true", "*")
+	if policy.NewEngine(compile(t, bound)).ReadsArguments(tool) {
+		t.Error("arguments are read for all of them")
+	}
+	bound.Approve.Bound = []string{"amount"}
+	if !policy.NewEngine(compile(t, bound)).ReadsArguments(tool) {
+		t.Error("arguments are not read")
+	}
+}

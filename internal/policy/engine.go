@@ -144,10 +144,10 @@ func (e *Engine) MayCall(who *identity.Identity, t *catalog.Tool, arguments []by
 // Names reports whether an allow rule names the tool itself, and not only by a pattern.
 func (e *Engine) Names(t *catalog.Tool) bool { return e.current.Load().set.names(t) }
 
-// ReadsArguments reports whether a rule about the tool reads the arguments of calls.
+// ReadsArguments reports whether a rule about the tool reads the arguments of calls, or an approval is for some of them.
 func (e *Engine) ReadsArguments(t *catalog.Tool) bool {
 	b := e.current.Load().set.of(t)
-	return b != nil && b.args
+	return b != nil && (b.args || b.binds)
 }
 
 // Count counts the decision about a call under its rule.
@@ -530,7 +530,9 @@ type bound struct {
 	tool                 *tool
 	allow, deny, approve []boundRule
 	// args is set if a rule reads the arguments.
-	args  bool
+	args bool
+	// binds is set if a rule has approvals be for some of the arguments.
+	binds bool
 	input *input
 	// reads are the fields of the request that rules read.
 	reads reads
@@ -574,6 +576,7 @@ func (s *Set) bind(t *catalog.Tool) *bound {
 			b.args = true
 			program, faults = s.programFor(b, r, t)
 		}
+		b.binds = b.binds || r.Approve != nil && len(r.Approve.Bound) > 0
 		faults = append(faults, r.unboundPaths(t)...)
 		if len(faults) > 0 {
 			if b.broken == "" {

@@ -38,12 +38,12 @@ func (a *App) shownToApprover(_ context.Context, r *statev1.ApprovalRecord, clas
 		return "", "" // what is secret in them is not known
 	}
 	raw, preview := r.GetArgumentsJson(), r.GetPreview()
+	if preview != "" && a.mayHide(classes, tool) {
+		preview = "The preview is not shown: it may say what you may not see."
+	}
 	if view := a.rules.Visible(classes, tool); view != nil {
 		if raw = visible(view, tool, raw); raw == nil {
 			return "", ""
-		}
-		if preview != "" {
-			preview = "The preview is not shown: it may say what you may not see."
 		}
 	}
 	var secret *redact.Message
@@ -52,6 +52,19 @@ func (a *App) shownToApprover(_ context.Context, r *statev1.ApprovalRecord, clas
 	}
 	names := redact.Redactor{Base: redact.NewNames(trail.RedactNames(a.cfg.GetRecord()))}
 	return string(names.AppendMessage(nil, raw, len(raw), maxShownArguments, secret)), preview
+}
+
+// mayHide reports whether a preview of a tool may say what is secret, or what an operator with classes of fields does not see.
+func (a *App) mayHide(classes []string, tool *catalog.Tool) bool {
+	for _, one := range []*catalog.Tool{tool, tool.PreviewedBy()} {
+		if a.rules.Visible(classes, one) != nil {
+			return true
+		}
+		if md := one.Method.Descriptor; md != nil && new(redact.Messages).Of(md.Output()) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // visible is what a view shows of arguments; nil where that cannot be said.

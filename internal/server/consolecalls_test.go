@@ -123,7 +123,7 @@ func TestCallsInTheConsole(t *testing.T) {
 		calls                    []consoleCall
 	}{
 		{"neither", false, false, []consoleCall{
-			{"", "", 200, weigh, "", ""},
+			{"", "", 200, weigh, "", "local"},
 			{"", "alice", 403, "calls_as", "", ""},
 		}},
 		{"callers", false, true, []consoleCall{

@@ -112,14 +112,14 @@ func (f *Front) Approver(ctx context.Context) approval.Approver {
 	return approverOf(identity.FromContext(ctx))
 }
 
-// ApproverNamed returns an operator as it is now, by its name; false if there is none.
+// ApproverNamed returns an operator as it is now, by its name; false if there is none that may operate.
 func (f *Front) ApproverNamed(name string) (approval.Approver, bool) {
 	if f.operators.auth == nil {
 		return approval.Approver{Name: localOperator}, name == localOperator
 	}
 	who := f.operators.book.Named(name)
-	if who == nil {
-		return approval.Approver{}, false
+	if who == nil || !slices.Contains(who.Facts().Groups, string(admin.RoleOperate)) {
+		return approval.Approver{}, false // one who may only read decides nothing
 	}
 	return approverOf(who), true
 }

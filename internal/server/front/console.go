@@ -137,7 +137,7 @@ func (f *Front) callAs(r *http.Request) (who *identity.Identity, refusal string)
 
 // asCall is the request as its edge gets it. Nothing of the operator's own credentials is in it.
 func (f *Front) asCall(r *http.Request, path string, who *identity.Identity, began func(id uint64)) *http.Request {
-	from := &identity.Console{Began: began}
+	from := &identity.Console{Began: began, Operator: localOperator}
 	if f.operators.auth != nil {
 		from.Operator = identity.FromContext(r.Context()).Name()
 	}

@@ -343,3 +343,19 @@ func TestSignInsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestWhoMayOnlyReadDecidesNothing: an operator whose role was changed is no approver any more.
+func TestWhoMayOnlyReadDecidesNothing(t *testing.T) {
+	t.Parallel()
+	book := identity.NewBook([]identity.Entry{entry("olive", oliveToken, "read", "operate"), entry("rita", ritaToken, "read")})
+	f := &Front{operators: &operators{auth: &identity.Middleware{}, book: book}}
+	for name, want := range map[string]bool{"olive": true, "rita": false, "none": false} {
+		if _, got := f.ApproverNamed(name); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	book.Replace([]identity.Entry{entry("olive", oliveToken, "read")})
+	if _, ok := f.ApproverNamed("olive"); ok {
+		t.Error("a changed role")
+	}
+}

@@ -128,6 +128,9 @@ func ruleOf(r *configv1.PolicyRule, backend string) policy.Rule {
 	return out
 }
 
+// roleOperate is the role of operators that may decide.
+const roleOperate = "operate"
+
 // approversOf are the operators that rules may name as approvers. A file that cannot be read is reported elsewhere.
 func approversOf(cfg *configv1.Config) policy.Approvers {
 	if !config.HasOperators(cfg) {
@@ -139,7 +142,9 @@ func approversOf(cfg *configv1.Config) policy.Approvers {
 		return out
 	}
 	for _, o := range file.GetOperators() {
-		out.Groups[o.GetName()] = o.GetGroups()
+		if o.GetRole() == roleOperate {
+			out.Groups[o.GetName()] = o.GetGroups()
+		}
 	}
 	return out
 }

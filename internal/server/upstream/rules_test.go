@@ -61,3 +61,25 @@ func TestRulesOfAConfiguration(t *testing.T) {
 		t.Errorf("%v, %v", set, err)
 	}
 }
+
+// TestReadersAreNoApprovers: a rule that no operator could satisfy is refused.
+func TestReadersAreNoApprovers(t *testing.T) {
+	t.Parallel()
+	for role, isFault := range map[string]bool{"operate": false, "read": true} {
+		file := filepath.Join(t.TempDir(), "operators.yaml")
+		text := "operators:\n  - {name: rita, role: " + role + ", groups: [desk], token_sha256: ['" + strings.Repeat("ab", 32) + "']}\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg := config.Defaults(config.Serve)
+		cfg.Listeners.AdminTokensFile = file
+		cfg.Access.Policy = &configv1.Policy{Rules: []*configv1.PolicyRule{{
+			Name: "a", Tools: []string{"*"}, Effect: "approve", When: "true", Approve: &configv1.PolicyApproval{Groups: []string{"desk"}},
+		}}}
+		var faults []string
+		upstream.CheckRules(cfg, func(path, message string) { faults = append(faults, path+": "+message) })
+		if (len(faults) > 0) != isFault {
+			t.Errorf("%s: %v", role, faults)
+		}
+	}
+}

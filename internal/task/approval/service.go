@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +36,10 @@ const (
 	maxReason = 1024
 	// sweepInterval is the longest time between two looks for what has expired.
 	sweepInterval = time.Minute
+	// keptPerWaiting is how many calls of one caller that ended undecided are kept for each that may wait.
+	keptPerWaiting = 8
+	// maxUnfinished bounds the ends of calls that are still to be written.
+	maxUnfinished = 1024
 	// writeTimeout bounds a write that no request waits for.
 	writeTimeout = 5 * time.Second
 	// writeAttempts is how often the end of a call is written.
@@ -70,6 +75,9 @@ type Service struct {
 	mu    sync.Mutex
 	subs  map[*subscriber]struct{}
 	waits map[string]map[chan struct{}]struct{} // by key
+	// unfinished are the ends of calls that are still to be written; woken has Run look for them.
+	unfinished map[*Claim]unfinished
+	woken      chan struct{}
 
 	asked, approved, denied, expired, cancelled, ran, over atomic.Uint64
 }
@@ -95,7 +103,7 @@ func New(o Options) *Service {
 	if o.Operator == nil {
 		o.Operator = func(string) (Approver, bool) { return Approver{}, false }
 	}
-	s := &Service{opts: o, subs: map[*subscriber]struct{}{}, waits: map[string]map[chan struct{}]struct{}{}}
+	s := &Service{opts: o, subs: map[*subscriber]struct{}{}, waits: map[string]map[chan struct{}]struct{}{}, unfinished: map[*Claim]unfinished{}, woken: make(chan struct{}, 1)}
 	o.Store.Watch(s.changed)
 	return s
 }
@@ -168,7 +176,7 @@ func (s *Service) Ask(ctx context.Context, c *Call, known string) (*statev1.Appr
 			return nil, Canonical(ctx, err)
 		}
 		r := e.Record
-		if r != nil && s.settle(r) == r && c.answeredBy(r, known, s.opts.Now()) {
+		if s.isAnswer(r, c, known) {
 			return r, nil
 		}
 		next, failed := s.renew(ctx, c, key, e)
@@ -176,6 +184,17 @@ func (s *Service) Ask(ctx context.Context, c *Call, known string) (*statev1.Appr
 			return next, failed
 		}
 	}
+}
+
+// IsAsked reports whether there is a record that [Service.Ask] would return for a call and what its caller knows.
+func (s *Service) IsAsked(ctx context.Context, c *Call, known string) bool {
+	e, err := s.current(ctx, c.key())
+	return err == nil && s.isAnswer(e.Record, c, known)
+}
+
+// isAnswer reports whether a record, nil for none, says now what becomes of a call.
+func (s *Service) isAnswer(r *statev1.ApprovalRecord, c *Call, known string) bool {
+	return r != nil && s.settle(r) == r && c.answeredBy(r, known, s.opts.Now())
 }
 
 // renew takes a step towards a new record in the place of one that does not answer a call: the old one ends, and is kept beside the new
@@ -236,8 +255,11 @@ func (s *Service) begin(c *Call) (*statev1.ApprovalRecord, *errmap.Error) {
 	if !loaded {
 		return nil, Canonical(context.Background(), ErrUnavailable)
 	}
-	waiting, own := 0, 0
+	waiting, own, left := 0, 0, 0
 	for _, r := range all {
+		if (r.GetState() == Cancelled || r.GetState() == Expired) && r.GetPrincipal() == c.Principal {
+			left++
+		}
 		if r.GetState() != Waiting || !now.Before(r.GetExpires().AsTime()) {
 			continue
 		}
@@ -245,11 +267,14 @@ func (s *Service) begin(c *Call) (*statev1.ApprovalRecord, *errmap.Error) {
 			own++
 		}
 	}
-	if waiting >= s.opts.MaxWaiting || own >= s.opts.MaxPerCaller {
+	if waiting >= s.opts.MaxWaiting || own >= s.opts.MaxPerCaller || own+left >= keptPerWaiting*s.opts.MaxPerCaller {
 		s.over.Add(1)
 		text := "too many calls wait for approval (--max-approvals)"
 		if own >= s.opts.MaxPerCaller {
 			text = "too many calls of this caller wait for approval (--max-approvals-per-caller)"
+		}
+		if own < s.opts.MaxPerCaller && waiting < s.opts.MaxWaiting {
+			text = "too many calls of this caller were left undecided in the last day (--max-approvals-per-caller)"
 		}
 		return nil, errmap.New(errmap.ResourceExhausted, errmap.Tool(c.Tool), errmap.Message("Approval not asked for: "+text+"; call again once others are decided"))
 	}
@@ -293,12 +318,19 @@ func changedTo(r *statev1.ApprovalRecord, state string) *statev1.ApprovalRecord 
 func ended(r *statev1.ApprovalRecord, state, why string) *statev1.ApprovalRecord {
 	out := changedTo(r, state)
 	out.Ended = why
+	if state == Cancelled || state == Expired { // a caller may make many of them
+		out.ArgumentsJson, out.Preview = nil, ""
+	}
 	return out
 }
 
 // put stores a record in the place of the one with the version, and tells of it.
 func (s *Service) put(ctx context.Context, key string, r *statev1.ApprovalRecord, version uint64) error {
-	if err := s.opts.Store.Put(ctx, key, r, version, keepOf(r, s.opts.Now())); err != nil {
+	err := s.opts.Store.Put(ctx, key, r, version, keepOf(r, s.opts.Now()))
+	if errors.Is(err, ErrUnavailable) && s.isStored(ctx, key, r) {
+		err = nil
+	}
+	if err != nil {
 		return err
 	}
 	s.count(r)
@@ -306,6 +338,14 @@ func (s *Service) put(ctx context.Context, key string, r *statev1.ApprovalRecord
 		s.opts.Happened(Event{Kind: kind, Record: r})
 	}
 	return nil
+}
+
+// isStored reports whether a record was stored although the store did not say so.
+func (s *Service) isStored(ctx context.Context, key string, r *statev1.ApprovalRecord) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unavailablePause)
+	defer cancel()
+	e, err := s.opts.Store.Get(ctx, key)
+	return err == nil && proto.Equal(e.Record, r)
 }
 
 // kindOf is the kind of the event that brought a record into its state; empty where another event tells of it.
@@ -351,12 +391,14 @@ func (s *Service) find(ctx context.Context, id string) (Entry, string, error) {
 	if e.Record.GetId() == id {
 		return e, key, nil
 	}
-	e, err = s.opts.Store.Get(ctx, id)
+	if e, err = s.opts.Store.Get(ctx, id); err == nil && e.Record.GetId() != id {
+		err = ErrNotFound // a key alone names whatever is there
+	}
 	return e, id, err
 }
 
-// List returns the records that wait, the oldest first, and with decided also those that were decided or ended, as long as they are
-// kept.
+// List returns the records that wait, the oldest first, and with decided behind them also those that were decided or ended, as long as
+// they are kept.
 func (s *Service) List(_ context.Context, decided bool) ([]*statev1.ApprovalRecord, *errmap.Error) {
 	all, loaded := s.opts.Store.Known()
 	if !loaded {
@@ -371,6 +413,12 @@ func (s *Service) List(_ context.Context, decided bool) ([]*statev1.ApprovalReco
 		}
 	}
 	slices.SortFunc(out, func(a, b *statev1.ApprovalRecord) int {
+		if isWaiting := a.GetState() == Waiting; isWaiting != (b.GetState() == Waiting) {
+			if isWaiting {
+				return -1
+			}
+			return 1
+		}
 		return cmp.Or(a.GetCreated().AsTime().Compare(b.GetCreated().AsTime()), cmp.Compare(a.GetId(), b.GetId()))
 	})
 	return out, nil
@@ -609,30 +657,86 @@ func approvers(r *statev1.ApprovalRecord) []string {
 func (s *Service) Finish(ctx context.Context, claim *Claim, notSent bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
+	var err error
 	for range writeAttempts {
-		e, err := s.current(ctx, claim.key)
-		if err == nil && (e.Record.GetOwner() != claim.token || e.Record.GetState() != Running) || errors.Is(err, ErrNotFound) {
-			if isOurs := e.Record.GetOwner() == claim.token && e.Record.GetState() == Done && e.Record.GetEnded() == ""; isOurs {
-				s.finished(e.Record) // only the acknowledgement of it was lost
-			}
-			return // another process has it, or has ended it
-		}
-		if err == nil {
-			next := changedTo(e.Record, Done)
-			if notSent {
-				next.State, next.Owner = Approved, ""
-			}
-			if err = s.opts.Store.Put(ctx, claim.key, next, e.Version, keepOf(next, s.opts.Now())); err == nil {
-				if !notSent {
-					s.finished(next)
-				}
-				return
-			}
-		}
-		if !errors.Is(err, ErrConflict) && !s.pause(ctx) {
-			s.opts.OnError(fmt.Errorf("approval: the end of a call: %w", err))
+		if err = s.finish(ctx, claim, notSent); err == nil {
 			return
 		}
+		if !errors.Is(err, ErrConflict) && !s.pause(ctx) {
+			break
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.unfinished) >= maxUnfinished {
+		s.opts.OnError(fmt.Errorf("approval: the end of a call: %w", err))
+		return
+	}
+	s.unfinished[claim] = unfinished{notSent: notSent, until: s.opts.Now().Add(Keep)}
+	wake(s.woken)
+}
+
+// unfinished is the end of a call that is still to be written, until the record is gone.
+type unfinished struct {
+	notSent bool
+	until   time.Time
+}
+
+// finish tries once to write the end of a call.
+func (s *Service) finish(ctx context.Context, claim *Claim, notSent bool) error {
+	e, err := s.current(ctx, claim.key)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case e.Record.GetOwner() != claim.token || e.Record.GetState() != Running:
+		if e.Record.GetOwner() == claim.token && e.Record.GetState() == Done && e.Record.GetEnded() == "" {
+			s.finished(e.Record) // only the acknowledgement of it was lost
+		}
+		return nil // another process has it, or has ended it
+	}
+	next := changedTo(e.Record, Done)
+	if notSent {
+		next.State, next.Owner = Approved, ""
+	}
+	err = s.opts.Store.Put(ctx, claim.key, next, e.Version, keepOf(next, s.opts.Now()))
+	if errors.Is(err, ErrUnavailable) && s.isStored(ctx, claim.key, next) {
+		err = nil
+	}
+	if err == nil && !notSent {
+		s.finished(next)
+	}
+	return err
+}
+
+// finishLater writes the ends of calls that could not be written yet, and reports whether all are.
+func (s *Service) finishLater(ctx context.Context) bool {
+	s.mu.Lock()
+	all := maps.Clone(s.unfinished)
+	s.mu.Unlock()
+	isAll := true
+	for claim, end := range all {
+		err := s.finish(ctx, claim, end.notSent)
+		if err != nil && s.opts.Now().Before(end.until) {
+			isAll = false
+			continue
+		}
+		if err != nil {
+			s.opts.OnError(fmt.Errorf("approval: the end of a call: %w", err))
+		}
+		s.mu.Lock()
+		delete(s.unfinished, claim)
+		s.mu.Unlock()
+	}
+	return isAll
+}
+
+// wake has a loop look again.
+func wake(woken chan<- struct{}) {
+	select {
+	case woken <- struct{}{}:
+	default:
 	}
 }
 
@@ -793,19 +897,13 @@ func (s *Service) Subscribe(f func(Event)) (stop func()) {
 	}
 }
 
-// Run ends what has expired, until ctx ends.
+// Run ends what has expired, and writes what could not be written yet, until ctx ends.
 func (s *Service) Run(ctx context.Context) {
-	woken := make(chan struct{}, 1)
-	defer s.Subscribe(func(Event) {
-		select {
-		case woken <- struct{}{}:
-		default:
-		}
-	})()
+	defer s.Subscribe(func(Event) { wake(s.woken) })()
 	for ctx.Err() == nil {
 		timer := time.NewTimer(s.sweep(ctx))
 		select {
-		case <-woken:
+		case <-s.woken:
 		case <-timer.C:
 		case <-ctx.Done():
 		}
@@ -816,6 +914,9 @@ func (s *Service) Run(ctx context.Context) {
 // sweep ends what has expired, and returns when to look again.
 func (s *Service) sweep(ctx context.Context) time.Duration {
 	next := sweepInterval
+	if !s.finishLater(ctx) {
+		next = unavailablePause
+	}
 	all, _ := s.opts.Store.Known()
 	for _, r := range all {
 		if r.GetState() != Waiting && r.GetState() != Approved {

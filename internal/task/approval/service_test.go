@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -477,6 +478,23 @@ func (d *deaf) Put(ctx context.Context, key string, r *statev1.ApprovalRecord, v
 	return err
 }
 
+// unsure is a store that says it is away: before it writes while isAway, and after it has written while isMute.
+type unsure struct {
+	approval.Store
+	isAway, isMute atomic.Bool
+}
+
+func (u *unsure) Put(ctx context.Context, key string, r *statev1.ApprovalRecord, version uint64, keep time.Duration) error {
+	if u.isAway.Load() {
+		return approval.ErrUnavailable
+	}
+	err := u.Store.Put(ctx, key, r, version, keep)
+	if err == nil && u.isMute.Load() {
+		return approval.ErrUnavailable
+	}
+	return err
+}
+
 // TestWhatHasEndedIsNotFinished: the end of a call is written once, although its acknowledgement was lost, and not over the end that
 // another process wrote.
 func TestWhatHasEndedIsNotFinished(t *testing.T) {
@@ -527,5 +545,93 @@ func TestWhatHasEndedIsNotFinished(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestWhatWasWrittenIsToldOf: a question and decisions that the store took without saying so have their events.
+func TestWhatWasWrittenIsToldOf(t *testing.T) {
+	t.Parallel()
+	o, store := newOffice(), &unsure{Store: approval.NewMemory(nil)}
+	store.isMute.Store(true)
+	options, events := o.options(store), []string(nil)
+	options.Happened = func(e approval.Event) { events = append(events, e.Kind) }
+	s := approval.New(options)
+	decide(t, s, o, ask(t, s, o.call()).GetId(), true, "ann", "bob")
+	if fmt.Sprint(events) != "[asked decided decided]" {
+		t.Error(events)
+	}
+}
+
+// TestTheEndIsWrittenOnceTheStoreIsBack: an approval was used, however long its end could not be written.
+func TestTheEndIsWrittenOnceTheStoreIsBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o, store := newOffice(), &unsure{Store: approval.NewMemory(nil)}
+		s, c := approval.New(o.options(store)), o.call()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.Run(ctx)
+		}()
+		r := ask(t, s, c)
+		decide(t, s, o, r.GetId(), true, "ann", "bob")
+		claim, err := s.Claim(ctx, c, r.GetId(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.isAway.Store(true)
+		s.Finish(ctx, claim, false)
+		time.Sleep(time.Hour)
+		store.isAway.Store(false)
+		time.Sleep(2 * time.Second)
+		if got := stateOf(t, s, r.GetId()); got != approval.Done || s.Stats().Ran != 1 {
+			t.Errorf("it is %s", got)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// TestAKeyIsNoID: a decision is about the record that it names, and not about what is in its place.
+func TestAKeyIsNoID(t *testing.T) {
+	t.Parallel()
+	o := newOffice()
+	s := approval.New(o.options(approval.NewMemory(nil)))
+	key, _, _ := strings.Cut(ask(t, s, o.call()).GetId(), "-")
+	if _, err := s.Decide(t.Context(), key, o.who("ann"), true, "yes"); err == nil || err.Code != errmap.ResourceNotFound {
+		t.Error(err)
+	}
+}
+
+// TestWhatOneCallerLeaves: calls that ended undecided keep no arguments, come behind those that wait, and are bounded for each caller.
+func TestWhatOneCallerLeaves(t *testing.T) {
+	t.Parallel()
+	o := newOffice()
+	options := o.options(approval.NewMemory(nil))
+	options.MaxPerCaller = 2
+	s := approval.New(options)
+	made := 0
+	for n := range byte(20) {
+		c := o.call()
+		c.Arguments[0] = n
+		r, err := s.Ask(t.Context(), c, "")
+		if err != nil {
+			if err.Code != errmap.ResourceExhausted || !strings.Contains(err.Message, "left undecided") {
+				t.Error(err)
+			}
+			break
+		}
+		made++
+		if err := s.Cancel(t.Context(), r.GetId(), "not wanted"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := o.call()
+	other.Principal = "tokens:other"
+	last := ask(t, s, other)
+	all, _ := s.List(t.Context(), true)
+	if made != 16 || len(all) != 17 || all[0].GetId() != last.GetId() || all[1].GetArgumentsJson() != nil {
+		t.Errorf("%d calls, %d kept", made, len(all))
 	}
 }
