@@ -427,7 +427,7 @@ func TestWhatIsHiddenOfAPreviewingTool(t *testing.T) {
 			c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "shop.v1.Shop/DropLook", VisibleTo: map[string]string{"text": "pii"}})
 		},
 		"rule": func(c *configv1.Config) {
-			c.Access.Policy = &configv1.Policy{Rules: []*configv1.PolicyRule{{Name: "hidden", On: "result", Effect: "hide", Tools: []string{"shop.drop_look"}, Fields: []string{"shop.v1.Said.text"}}}}
+			c.Access.Policy = &configv1.Policy{Rules: []*configv1.PolicyRule{{Name: "hidden", On: "result", Effect: "hide", When: "true", Tools: []string{"shop.drop_look"}, Fields: []string{"shop.v1.Said.text"}}}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
