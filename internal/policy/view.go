@@ -70,6 +70,8 @@ const (
 	maxViews      = 20_000
 	maxSightlines = 2000
 	maxFilters    = 5000
+	// maxOutcomeSets bounds the outcomes under which a sightline keeps filters. Under others all rules hold.
+	maxOutcomeSets = 64
 	// maxOutcomes bounds how many outcomes of rules that read the result tell messages of a tool apart. Rules beyond it hold.
 	maxOutcomes = 256
 )
@@ -168,7 +170,7 @@ func (v *View) treatsMessages() bool {
 			return v.treatmentOf(path, v.of.paths[path], "").Action != transcode.Show
 		})
 	}
-	of := []protoreflect.MessageDescriptor{v.tool.Method.Descriptor.Input(), v.of.root}
+	of := []protoreflect.MessageDescriptor{v.tool.Method.Descriptor.Input(), rootOf(v.tool)}
 	if op := v.tool.Operation; op != nil && op.Metadata != nil && op.Metadata.Out != nil {
 		of = append(of, op.Metadata.Out.Descriptor())
 	}
@@ -269,9 +271,12 @@ func (l *sightline) filter(md protoreflect.MessageDescriptor, outcomes string) *
 	if md == nil {
 		return nil
 	}
-	key := filterKey{md, md == l.of.root, outcomes}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.filters[outcomes] == nil && len(l.filters) >= maxOutcomeSets {
+		outcomes = ""
+	}
+	key := filterKey{md, md == l.of.root, outcomes}
 	if f, ok := l.made[key]; ok {
 		return f
 	}
@@ -485,7 +490,7 @@ func newSecret() []byte {
 	return out
 }
 
-// sight is what is to be known of a tool for its views. Tools about which nothing is said share one for each backend.
+// sight is what is to be known of a tool for its views. Tools of Protobuf about which nothing is said share one for each backend.
 type sight struct {
 	tool    *tool
 	backend string
@@ -533,7 +538,12 @@ func (s *Set) sightOf(t *catalog.Tool) *sight {
 		known, _ := of.(*sight)
 		return known
 	}
-	of, _ := s.sights.LoadOrStore(t, s.newSight(t))
+	made := s.newSight(t)
+	if !made.isOwn && !t.Native {
+		shared, _ := s.sights.LoadOrStore("backend "+made.backend, &sight{backend: made.backend})
+		made, _ = shared.(*sight)
+	}
+	of, _ := s.sights.LoadOrStore(t, made)
 	known, _ := of.(*sight)
 	return known
 }

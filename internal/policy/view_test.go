@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -394,5 +395,71 @@ func TestVisibleArguments(t *testing.T) {
 	}
 	if got, failed := shown(t, engine.Visible(nil, tool), tool.Method.Descriptor.Input(), `{"name":"Ann","email":"a@b"}`); failed != nil || got != `{"name":"Ann"}` {
 		t.Errorf("%s %v", got, failed)
+	}
+}
+
+// TestViewsShareWhatTheyPlan: tools about which nothing is said plan the types of their backend once.
+func TestViewsShareWhatTheyPlan(t *testing.T) {
+	t.Parallel()
+	cat := newShop(t, true)
+	tool := lookup(t, cat, "shop.put_customer")
+	tool.Classes = map[string]string{"id": "pii"}
+	engine := policy.NewEngine(classified(t, []policy.Class{{Name: "pii", Callers: []string{"x"}}}, nil))
+	of := func(name string) *policy.View { return engine.View(nil, lookup(t, cat, name)) }
+	if !policy.SharesPlans(of("shop.get_customer"), of("shop.get_order")) {
+		t.Error("each tool plans again")
+	}
+	if policy.SharesPlans(of("shop.get_customer"), of("shop.put_customer")) {
+		t.Error("a tool with classes by path shares what others plan")
+	}
+}
+
+// TestOutcomesAreBounded: beyond the bound all rules hold.
+func TestOutcomesAreBounded(t *testing.T) {
+	t.Parallel()
+	tool := lookup(t, newShop(t, true), "shop.get_order")
+	var rules []policy.Rule
+	for i := range 7 {
+		r := result(fmt.Sprint("r", i), "hide", fmt.Sprintf("(result.total / %d) %% 2 == 1", 1<<i))
+		r.Fields = []string{"*.note"}
+		rules = append(rules, r)
+	}
+	v := policy.NewEngine(classified(t, nil, nil, rules...)).View(nil, tool)
+	for total := range 100 {
+		got, failed := shown(t, v, tool.Method.Descriptor.Output(), fmt.Sprintf(`{"total":"%d","note":"n"}`, total+1))
+		if failed != nil || strings.Contains(got, "note") {
+			t.Fatalf("%d: %s %v", total+1, got, failed)
+		}
+	}
+	if kept := policy.KeptOutcomes(v); kept != 64 {
+		t.Errorf("filters for %d outcomes", kept)
+	}
+	if got, failed := shown(t, v, tool.Method.Descriptor.Output(), `{"note":"n"}`); failed != nil || got != "{}" {
+		t.Errorf("beyond the bound: %s %v", got, failed)
+	}
+}
+
+// TestKeysOfCallersWhoSeeAll: they may use all, so that their lists are those of all.
+func TestKeysOfCallersWhoSeeAll(t *testing.T) {
+	t.Parallel()
+	cat := newShop(t, true)
+	pii := []policy.Class{{Path: "classes[0]", Name: "pii", Callers: []string{"x"}}}
+	engine := policy.NewEngine(classified(t, pii, nil))
+	engine.Fit(cat)
+	if got := engine.Key(named("x"), cat); got != "" {
+		t.Errorf("sees all: %q", got)
+	}
+	if engine.Key(nil, cat) == "" {
+		t.Error("sees less")
+	}
+	engine = policy.NewEngine(classified(t, pii, nil, result("a", "deny", "result.total > 10")))
+	engine.Fit(cat)
+	if engine.Key(named("x"), cat) == "" {
+		t.Error("a rule about results")
+	}
+	engine = policy.NewEngine(nil)
+	engine.Fit(cat)
+	if engine.Key(named("x"), cat) == "" {
+		t.Error("a class that the policy does not name")
 	}
 }
