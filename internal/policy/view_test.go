@@ -463,3 +463,37 @@ func TestKeysOfCallersWhoSeeAll(t *testing.T) {
 		t.Error("a class that the policy does not name")
 	}
 }
+
+// TestClassesAnywhereInASchema: those of a native tool's output schema hold wherever the schema has them, and fail closed.
+func TestClassesAnywhereInASchema(t *testing.T) {
+	t.Parallel()
+	const pii = `{"type":"string","x-outrigger-visible-to":"pii"}`
+	deep := `{"properties":{"pin":` + pii + `}}`
+	for range 40 {
+		deep = `{"properties":{"a":` + deep + `}}`
+	}
+	for name, tt := range map[string]struct{ schema, data, want string }{
+		"recursive":    {`{"properties":{"root":{"$ref":"#/$defs/n"}},"$defs":{"n":{"properties":{"email":` + pii + `,"next":{"items":{"$ref":"#/$defs/n"}},"n":{}}}}}`, `{"root":{"n":1,"next":[{"next":[{"email":"x"}]}]}}`, `{"root":{"n":1}}`},
+		"the root":     {`{"properties":{"self":{"$ref":"#"},"mine":` + pii + `}}`, `{"self":{"mine":"x"},"n":1}`, `{"n":1}`},
+		"definitions":  {`{"properties":{"d":{"$ref":"#/definitions/d"}},"definitions":{"d":{"properties":{"pin":` + pii + `}}}}`, `{"d":{"pin":"x","n":1}}`, `{"d":{"n":1}}`},
+		"patterns":     {`{"properties":{"p":{"patternProperties":{"^x":` + pii + `}}}}`, `{"p":{"x1":"x"},"n":1}`, `{"p":{},"n":1}`},
+		"conditions":   {`{"then":{"properties":{"p":` + pii + `}},"else":{"properties":{"q":` + pii + `}}}`, `{"p":"x","q":"x","n":1}`, `{"n":1}`},
+		"contains":     {`{"properties":{"l":{"contains":{"properties":{"p":` + pii + `}}}}}`, `{"l":[{"p":"x","n":1}]}`, `{"l":[{"n":1}]}`},
+		"not known":    {`{"dependentSchemas":{"a":{"properties":{"p":` + pii + `}}}}`, `{"p":"x","n":1}`, `{}`},
+		"a pointer":    {`{"properties":{"p":{"$ref":"#/properties/q/x"},"q":{"x":{"properties":{"pin":` + pii + `}}}}}`, `{"p":{"pin":"x"}}`, `{}`},
+		"too deep":     {deep, `{"a":{"a":1}}`, `{}`},
+		"name and any": {`{"properties":{"o":{"properties":{"a":{"properties":{"n":{}}}},"additionalProperties":{"properties":{"pin":` + pii + `}}}}}`, `{"o":{"a":{"n":1,"pin":"x"},"b":{"pin":"x"}}}`, `{"o":{"a":{"n":1},"b":{}}}`},
+		"both":         {`{"properties":{"o":{"properties":{"a":{"properties":{"tag":` + pii + `}}},"additionalProperties":{"properties":{"pin":` + pii + `}}}}}`, `{"o":{"a":{"tag":"x","pin":"x","n":1}}}`, `{"o":{"a":{"n":1}}}`},
+	} {
+		tool := newNative(`{"type":"object"}`)
+		tool.Method = &catalog.Method{}
+		tool.Output = schema.Fixed(&schema.Schema{Canonical: []byte(tt.schema), Advertised: []byte(tt.schema)})
+		engine := policy.NewEngine(classified(t, []policy.Class{{Name: "pii", Callers: []string{"x"}}}, nil))
+		if got, failed := engine.View(nil, tool).ApplyJSON([]byte(tt.data)); failed != nil || string(got) != tt.want {
+			t.Errorf("%s: %s, want %s (%v)", name, got, tt.want, failed)
+		}
+		if got, failed := engine.View(named("x"), tool).ApplyJSON([]byte(tt.data)); failed != nil || string(got) != tt.data {
+			t.Errorf("%s: who has the class gets %s (%v)", name, got, failed)
+		}
+	}
+}
