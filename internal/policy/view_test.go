@@ -497,3 +497,35 @@ func TestClassesAnywhereInASchema(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordsOfNativeTools: what records leave out is that of the whole tool, of which a caller's schema names a part.
+func TestRecordsOfNativeTools(t *testing.T) {
+	t.Parallel()
+	cat := newShop(t, true)
+	tool := lookup(t, cat, "shop.ping")
+	output := []byte(`{"type":"object","properties":{"email":{"type":"string","x-outrigger-visible-to":"pii"},"pin":{"type":"string","x-outrigger-visible-to":"finance"}}}`)
+	check, err := schema.Later(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool.Native, tool.Output = true, schema.Fixed(&schema.Schema{Canonical: output, Advertised: output})
+	tool.Declared = &catalog.Declared{Output: check}
+	engine := policy.NewEngine(classified(t, []policy.Class{{Name: "pii", Callers: []string{"x"}}, {Name: "finance", Callers: []string{"y"}}}, nil))
+	all := func(*catalog.Tool) bool { return true }
+	hides := func(path string, _ protoreflect.FieldDescriptor) (schema.Seen, bool) {
+		if path == "email" {
+			return schema.SeenNot, false
+		}
+		return schema.SeenWhole, false
+	}
+	seen := (&catalog.Views{}).Only(cat, func() *catalog.Catalog { return cat }, "a", all, func(*catalog.Tool) catalog.Sight {
+		return catalog.Sight{Key: "a", Of: hides, Paths: []string{"email"}}
+	})
+	part := lookup(t, seen, "shop.ping")
+	if part.Whole() == part || strings.Contains(string(part.Output.Canonical()), "email") {
+		t.Fatalf("all is shown: %s", part.Output.Canonical())
+	}
+	if got := engine.UnrecordedPaths(part); !slices.Equal(got, []string{"email", "pin"}) {
+		t.Errorf("%q", got)
+	}
+}
