@@ -93,9 +93,6 @@ func (t *Tool) seal() error {
 	if t.Watch != "" {
 		text = append(append(text, "watch "...), t.Watch...)
 	}
-	for _, path := range slices.Sorted(maps.Keys(t.Classes)) { // by which callers see less than all
-		text = append(append(append(append(text, "class "...), path...), ' '), t.Classes[path]...)
-	}
 	if len(t.Scopes) > 0 { // which decide who is shown the tool
 		text = append(text, strings.Join(t.Scopes, " ")...)
 	}

@@ -456,7 +456,7 @@ func (s *Set) canMatch(r *compiled, t *catalog.Tool) bool {
 		}
 	}
 	found := false
-	eachBelow(of.root, func(fd protoreflect.FieldDescriptor) bool {
+	eachBelow(rootOf(t), func(fd protoreflect.FieldDescriptor) bool {
 		named := append(s.classes.of(fd, of.backend), of.named[fd.FullName()]...)
 		found = r.about(string(fd.FullName()), named) || fd.Message() != nil && fd.Message().FullName() == "google.protobuf.Any"
 		return !found

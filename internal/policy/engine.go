@@ -168,7 +168,7 @@ func refusal(d decision, t *catalog.Tool) *errmap.Error {
 // args and tool, and of the caller itself if a rule compares the two.
 func (e *Engine) Key(who *identity.Identity, _ *catalog.Catalog) string {
 	now := e.current.Load()
-	if !now.set.hides && !now.set.views && len(*now.broken.Load()) == 0 {
+	if !now.set.hides && !slices.ContainsFunc(*now.broken.Load(), Fault.Disables) && now.set.showsAll(who) {
 		return "" // calls may be refused, and every tool is shown
 	}
 	return now.callers.of(now.set, who).key
@@ -1024,4 +1024,10 @@ func (all Authorities) NotForAll(who *identity.Identity, cat *catalog.Catalog, t
 func NotPermitted(who *identity.Identity, what string) *errmap.Error {
 	return errmap.New(errmap.PermissionDenied, errmap.Challenge(identity.NotPermitted("")), errmap.Message("Permission denied: caller "+who.Name()+" may not use "+what+
 		"; an operator can allow it in the callers file (--tokens)"))
+}
+
+// showsAll reports whether a caller sees all of every result.
+func (s *Set) showsAll(who *identity.Identity) bool {
+	return !s.HasViews() || !s.unnamed.Load() && !strings.Contains(s.classes.seenBy(who), "0") &&
+		!slices.ContainsFunc(s.rules, func(r *compiled) bool { return r.OnResult })
 }

@@ -79,3 +79,9 @@ const (
 
 // NewScopedGate returns a gate for the tools of a scope in the given state.
 func NewScopedGate(t Trust, s Scope) *Gate { return newScopedGate(t, s) }
+
+// SharesPlans reports whether two views plan each message type once for both.
+func SharesPlans(a, b *View) bool { return a.sightline == b.sightline }
+
+// KeptOutcomes is how many outcomes of rules a view keeps filters for.
+func KeptOutcomes(v *View) int { return len(v.filters) }

@@ -37,7 +37,7 @@ func (e *Engine) UnrecordedPaths(t *catalog.Tool) []string {
 		return nil
 	}
 	var out []string
-	paths := set.sightOf(t).paths
+	paths := set.sightOf(t.Whole()).paths
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		if slices.ContainsFunc(paths[path], set.classes.leavesOut) {
 			out = append(out, path)

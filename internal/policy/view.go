@@ -70,6 +70,8 @@ const (
 	maxViews      = 20_000
 	maxSightlines = 2000
 	maxFilters    = 5000
+	// maxOutcomeSets bounds the outcomes under which a sightline keeps filters. Under others all rules hold.
+	maxOutcomeSets = 64
 	// maxOutcomes bounds how many outcomes of rules that read the result tell messages of a tool apart. Rules beyond it hold.
 	maxOutcomes = 256
 )
@@ -168,7 +170,7 @@ func (v *View) treatsMessages() bool {
 			return v.treatmentOf(path, v.of.paths[path], "").Action != transcode.Show
 		})
 	}
-	of := []protoreflect.MessageDescriptor{v.tool.Method.Descriptor.Input(), v.of.root}
+	of := []protoreflect.MessageDescriptor{v.tool.Method.Descriptor.Input(), rootOf(v.tool)}
 	if op := v.tool.Operation; op != nil && op.Metadata != nil && op.Metadata.Out != nil {
 		of = append(of, op.Metadata.Out.Descriptor())
 	}
@@ -269,9 +271,12 @@ func (l *sightline) filter(md protoreflect.MessageDescriptor, outcomes string) *
 	if md == nil {
 		return nil
 	}
-	key := filterKey{md, md == l.of.root, outcomes}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.filters[outcomes] == nil && len(l.filters) >= maxOutcomeSets {
+		outcomes = ""
+	}
+	key := filterKey{md, md == l.of.root, outcomes}
 	if f, ok := l.made[key]; ok {
 		return f
 	}
@@ -485,7 +490,7 @@ func newSecret() []byte {
 	return out
 }
 
-// sight is what is to be known of a tool for its views. Tools about which nothing is said share one for each backend.
+// sight is what is to be known of a tool for its views. Tools of Protobuf about which nothing is said share one for each backend.
 type sight struct {
 	tool    *tool
 	backend string
@@ -533,7 +538,12 @@ func (s *Set) sightOf(t *catalog.Tool) *sight {
 		known, _ := of.(*sight)
 		return known
 	}
-	of, _ := s.sights.LoadOrStore(t, s.newSight(t))
+	made := s.newSight(t)
+	if !made.isOwn && !t.Native {
+		shared, _ := s.sights.LoadOrStore("backend "+made.backend, &sight{backend: made.backend})
+		made, _ = shared.(*sight)
+	}
+	of, _ := s.sights.LoadOrStore(t, made)
 	known, _ := of.(*sight)
 	return known
 }
@@ -726,47 +736,135 @@ const maxSchemaParts = 10_000
 type classSchema struct {
 	Class      string                     `json:"x-outrigger-visible-to"`
 	Properties map[string]json.RawMessage `json:"properties"`
+	Patterns   map[string]json.RawMessage `json:"patternProperties"`
 	Items      json.RawMessage            `json:"items"`
 	Prefix     []json.RawMessage          `json:"prefixItems"`
+	Contains   json.RawMessage            `json:"contains"`
 	Extra      json.RawMessage            `json:"additionalProperties"`
 	AllOf      []json.RawMessage          `json:"allOf"`
 	AnyOf      []json.RawMessage          `json:"anyOf"`
 	OneOf      []json.RawMessage          `json:"oneOf"`
+	Then       json.RawMessage            `json:"then"`
+	Else       json.RawMessage            `json:"else"`
 	Ref        string                     `json:"$ref"`
 	Defs       map[string]json.RawMessage `json:"$defs"`
+	OldDefs    map[string]json.RawMessage `json:"definitions"`
 }
 
-// schemaClasses finds the classes that a JSON schema gives to properties, by their paths.
+// schemaClasses finds the classes that a JSON schema gives to properties, by their paths. A member whose schema is one that it is in
+// has all classes of that one. Classes at places that are not understood, or beyond the bounds, are those of every member of the result.
 func schemaClasses(raw []byte, add func(path, class string)) {
 	if !bytes.Contains(raw, []byte(visibleTo)) {
 		return
 	}
-	var root classSchema
-	if json.Unmarshal(raw, &root) != nil {
+	w := classWalk{found: map[[2]string]bool{}, visited: map[string]bool{}, within: map[string]string{}, again: map[[2]string]bool{}}
+	if json.Unmarshal(raw, &w.root) == nil {
+		w.raw = raw
+		w.walk(raw, "", 0)
+	}
+	w.spread()
+	w.rest(raw)
+	for _, of := range slices.SortedFunc(maps.Keys(w.found), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		add(of[0], of[1])
+	}
+}
+
+// classWalk is a search for the classes in a schema.
+type classWalk struct {
+	raw     json.RawMessage
+	root    classSchema
+	parts   int
+	bounded bool               // something was not searched
+	found   map[[2]string]bool // paths and classes
+	visited map[string]bool    // texts of schemas with a class
+	within  map[string]string  // references that are being followed, and where they were met
+	again   map[[2]string]bool // where they were met again, and where first
+}
+
+func (w *classWalk) walk(raw json.RawMessage, path string, depth int) {
+	if len(raw) == 0 || raw[0] != '{' {
 		return
 	}
-	parts := 0
-	var walk func(raw json.RawMessage, path string, depth int)
-	walk = func(raw json.RawMessage, path string, depth int) {
-		var of classSchema
-		if parts++; parts > maxSchemaParts || depth > maxSchemaDepth || len(raw) == 0 || raw[0] != '{' || json.Unmarshal(raw, &of) != nil {
-			return
-		}
-		if of.Class != "" && path != "" {
-			add(path, of.Class)
-		}
-		for _, name := range slices.Sorted(maps.Keys(of.Properties)) {
-			walk(of.Properties[name], joined(path, name), depth+1)
-		}
-		walk(of.Extra, joined(path, anyMember), depth+1)
-		for _, part := range slices.Concat([]json.RawMessage{of.Items}, of.Prefix, of.AllOf, of.AnyOf, of.OneOf) {
-			walk(part, path, depth+1)
-		}
-		if name, ok := strings.CutPrefix(of.Ref, "#/$defs/"); ok {
-			walk(root.Defs[name], path, depth+1)
+	var of classSchema
+	if w.parts++; w.parts > maxSchemaParts || depth > maxSchemaDepth || json.Unmarshal(raw, &of) != nil {
+		w.bounded = true
+		return
+	}
+	if of.Class != "" && path != "" {
+		w.found[[2]string{path, of.Class}] = true
+		w.visited[string(raw)] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(of.Properties)) {
+		w.walk(of.Properties[name], joined(path, name), depth+1)
+	}
+	for _, pattern := range slices.Sorted(maps.Keys(of.Patterns)) {
+		w.walk(of.Patterns[pattern], joined(path, anyMember), depth+1)
+	}
+	w.walk(of.Extra, joined(path, anyMember), depth+1)
+	for _, part := range slices.Concat([]json.RawMessage{of.Items, of.Contains, of.Then, of.Else}, of.Prefix, of.AllOf, of.AnyOf, of.OneOf) {
+		w.walk(part, path, depth+1)
+	}
+	w.follow(of.Ref, path, depth)
+}
+
+func (w *classWalk) follow(ref, path string, depth int) {
+	if ref == "" {
+		return
+	}
+	if first, ok := w.within[ref]; ok || ref == "#" {
+		w.again[[2]string{path, first}] = true
+		return
+	}
+	w.within[ref] = path
+	defer delete(w.within, ref)
+	var to json.RawMessage
+	if name, ok := strings.CutPrefix(ref, "#/$defs/"); ok {
+		to = w.root.Defs[name]
+	} else if name, ok := strings.CutPrefix(ref, "#/definitions/"); ok {
+		to = w.root.OldDefs[name]
+	}
+	if to == nil {
+		w.bounded = true
+		return
+	}
+	w.walk(to, path, depth+1)
+}
+
+// spread gives what is below the first place of a reference to the places where it was met again.
+func (w *classWalk) spread() {
+	for more := true; more; {
+		more = false
+		for at := range w.again {
+			for _, of := range slices.Collect(maps.Keys(w.found)) {
+				to := [2]string{at[0], of[1]}
+				isBelow := at[1] == "" || of[0] == at[1] || strings.HasPrefix(of[0], at[1]+".")
+				if at[0] != at[1] && isBelow && !w.found[to] {
+					w.found[to], more = true, true
+				}
+			}
 		}
 	}
-	walk(raw, "", 0)
+}
+
+// rest gives every member the classes that were not reached.
+func (w *classWalk) rest(raw json.RawMessage) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) == nil {
+		var class string
+		if json.Unmarshal(members[visibleTo], &class) == nil && class != "" && (w.bounded || !w.visited[string(raw)]) {
+			w.found[[2]string{anyMember, class}] = true
+		}
+		for _, member := range members {
+			w.rest(member)
+		}
+		return
+	}
+	var items []json.RawMessage
+	if json.Unmarshal(raw, &items) == nil {
+		for _, item := range items {
+			w.rest(item)
+		}
+	}
 }
 
 func joined(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
@@ -788,7 +886,7 @@ func (v *View) ApplyJSON(data []byte) ([]byte, *errmap.Error) {
 	}
 	w := dataFilter{view: v, outcomes: outcomes}
 	w.In, w.Pos = data, jsontext.SkipSpace(data, 0)
-	w.value("", w.places())
+	w.value([]string{""}, w.places())
 	if w.denied != nil {
 		return nil, v.denied(outcomes, w.denied)
 	}
@@ -820,32 +918,44 @@ func (w *dataFilter) places() map[string]bool {
 	return out
 }
 
-func (w *dataFilter) value(path string, places map[string]bool) {
+func (w *dataFilter) value(paths []string, places map[string]bool) {
 	switch w.Next() {
 	case '{':
-		w.Members(func(quoted []byte) ([]byte, func()) { return w.member(path, quoted, places) })
+		w.Members(func(quoted []byte) ([]byte, func()) { return w.member(paths, quoted, places) })
 	case '[':
-		w.Items(func(int) { w.value(path, places) })
+		w.Items(func(int) { w.value(paths, places) })
 	default:
 		w.Copy()
 	}
 }
 
-func (w *dataFilter) member(path string, quoted []byte, places map[string]bool) ([]byte, func()) {
+// member treats a member as the strictest of the places says that it is at.
+func (w *dataFilter) member(paths []string, quoted []byte, places map[string]bool) ([]byte, func()) {
 	name := string(jsontext.AppendDecoded(nil, quoted))
-	at := joined(path, name)
-	if !places[at] {
-		if at = joined(path, anyMember); !places[at] {
-			return quoted, w.Copy
+	var at []string
+	var t transcode.Treatment
+	denied := ""
+	for _, path := range paths {
+		for _, place := range [...]string{joined(path, name), joined(path, anyMember)} {
+			if !places[place] || slices.Contains(at, place) {
+				continue
+			}
+			at = append(at, place)
+			of := w.view.treatmentOf(place, w.view.of.paths[place], w.outcomes)
+			if t = stricter(t, of); of.Action == transcode.Deny {
+				denied = place
+			}
 		}
 	}
-	t := w.view.treatmentOf(at, w.view.of.paths[at], w.outcomes)
+	if len(at) == 0 {
+		return quoted, w.Copy
+	}
 	switch t.Action {
 	case transcode.Hide:
 		return nil, nil
 	case transcode.Deny:
 		if w.denied == nil {
-			w.denied = &transcode.DeniedError{Field: protoreflect.FullName(at)}
+			w.denied = &transcode.DeniedError{Field: protoreflect.FullName(denied)}
 		}
 		return nil, nil
 	case transcode.Show:

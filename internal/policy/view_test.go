@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -394,5 +395,137 @@ func TestVisibleArguments(t *testing.T) {
 	}
 	if got, failed := shown(t, engine.Visible(nil, tool), tool.Method.Descriptor.Input(), `{"name":"Ann","email":"a@b"}`); failed != nil || got != `{"name":"Ann"}` {
 		t.Errorf("%s %v", got, failed)
+	}
+}
+
+// TestViewsShareWhatTheyPlan: tools about which nothing is said plan the types of their backend once.
+func TestViewsShareWhatTheyPlan(t *testing.T) {
+	t.Parallel()
+	cat := newShop(t, true)
+	tool := lookup(t, cat, "shop.put_customer")
+	tool.Classes = map[string]string{"id": "pii"}
+	engine := policy.NewEngine(classified(t, []policy.Class{{Name: "pii", Callers: []string{"x"}}}, nil))
+	of := func(name string) *policy.View { return engine.View(nil, lookup(t, cat, name)) }
+	if !policy.SharesPlans(of("shop.get_customer"), of("shop.get_order")) {
+		t.Error("each tool plans again")
+	}
+	if policy.SharesPlans(of("shop.get_customer"), of("shop.put_customer")) {
+		t.Error("a tool with classes by path shares what others plan")
+	}
+}
+
+// TestOutcomesAreBounded: beyond the bound all rules hold.
+func TestOutcomesAreBounded(t *testing.T) {
+	t.Parallel()
+	tool := lookup(t, newShop(t, true), "shop.get_order")
+	var rules []policy.Rule
+	for i := range 7 {
+		r := result(fmt.Sprint("r", i), "hide", fmt.Sprintf("(result.total / %d) %% 2 == 1", 1<<i))
+		r.Fields = []string{"*.note"}
+		rules = append(rules, r)
+	}
+	v := policy.NewEngine(classified(t, nil, nil, rules...)).View(nil, tool)
+	for total := range 100 {
+		got, failed := shown(t, v, tool.Method.Descriptor.Output(), fmt.Sprintf(`{"total":"%d","note":"n"}`, total+1))
+		if failed != nil || strings.Contains(got, "note") {
+			t.Fatalf("%d: %s %v", total+1, got, failed)
+		}
+	}
+	if kept := policy.KeptOutcomes(v); kept != 64 {
+		t.Errorf("filters for %d outcomes", kept)
+	}
+	if got, failed := shown(t, v, tool.Method.Descriptor.Output(), `{"note":"n"}`); failed != nil || got != "{}" {
+		t.Errorf("beyond the bound: %s %v", got, failed)
+	}
+}
+
+// TestKeysOfCallersWhoSeeAll: they may use all, so that their lists are those of all.
+func TestKeysOfCallersWhoSeeAll(t *testing.T) {
+	t.Parallel()
+	cat := newShop(t, true)
+	pii := []policy.Class{{Path: "classes[0]", Name: "pii", Callers: []string{"x"}}}
+	engine := policy.NewEngine(classified(t, pii, nil))
+	engine.Fit(cat)
+	if got := engine.Key(named("x"), cat); got != "" {
+		t.Errorf("sees all: %q", got)
+	}
+	if engine.Key(nil, cat) == "" {
+		t.Error("sees less")
+	}
+	engine = policy.NewEngine(classified(t, pii, nil, result("a", "deny", "result.total > 10")))
+	engine.Fit(cat)
+	if engine.Key(named("x"), cat) == "" {
+		t.Error("a rule about results")
+	}
+	engine = policy.NewEngine(nil)
+	engine.Fit(cat)
+	if engine.Key(named("x"), cat) == "" {
+		t.Error("a class that the policy does not name")
+	}
+}
+
+// TestClassesAnywhereInASchema: those of a native tool's output schema hold wherever the schema has them, and fail closed.
+func TestClassesAnywhereInASchema(t *testing.T) {
+	t.Parallel()
+	const pii = `{"type":"string","x-outrigger-visible-to":"pii"}`
+	deep := `{"properties":{"pin":` + pii + `}}`
+	for range 40 {
+		deep = `{"properties":{"a":` + deep + `}}`
+	}
+	for name, tt := range map[string]struct{ schema, data, want string }{
+		"recursive":    {`{"properties":{"root":{"$ref":"#/$defs/n"}},"$defs":{"n":{"properties":{"email":` + pii + `,"next":{"items":{"$ref":"#/$defs/n"}},"n":{}}}}}`, `{"root":{"n":1,"next":[{"next":[{"email":"x"}]}]}}`, `{"root":{"n":1}}`},
+		"the root":     {`{"properties":{"self":{"$ref":"#"},"mine":` + pii + `}}`, `{"self":{"mine":"x"},"n":1}`, `{"n":1}`},
+		"definitions":  {`{"properties":{"d":{"$ref":"#/definitions/d"}},"definitions":{"d":{"properties":{"pin":` + pii + `}}}}`, `{"d":{"pin":"x","n":1}}`, `{"d":{"n":1}}`},
+		"patterns":     {`{"properties":{"p":{"patternProperties":{"^x":` + pii + `}}}}`, `{"p":{"x1":"x"},"n":1}`, `{"p":{},"n":1}`},
+		"conditions":   {`{"then":{"properties":{"p":` + pii + `}},"else":{"properties":{"q":` + pii + `}}}`, `{"p":"x","q":"x","n":1}`, `{"n":1}`},
+		"contains":     {`{"properties":{"l":{"contains":{"properties":{"p":` + pii + `}}}}}`, `{"l":[{"p":"x","n":1}]}`, `{"l":[{"n":1}]}`},
+		"not known":    {`{"dependentSchemas":{"a":{"properties":{"p":` + pii + `}}}}`, `{"p":"x","n":1}`, `{}`},
+		"a pointer":    {`{"properties":{"p":{"$ref":"#/properties/q/x"},"q":{"x":{"properties":{"pin":` + pii + `}}}}}`, `{"p":{"pin":"x"}}`, `{}`},
+		"too deep":     {deep, `{"a":{"a":1}}`, `{}`},
+		"name and any": {`{"properties":{"o":{"properties":{"a":{"properties":{"n":{}}}},"additionalProperties":{"properties":{"pin":` + pii + `}}}}}`, `{"o":{"a":{"n":1,"pin":"x"},"b":{"pin":"x"}}}`, `{"o":{"a":{"n":1},"b":{}}}`},
+		"both":         {`{"properties":{"o":{"properties":{"a":{"properties":{"tag":` + pii + `}}},"additionalProperties":{"properties":{"pin":` + pii + `}}}}}`, `{"o":{"a":{"tag":"x","pin":"x","n":1}}}`, `{"o":{"a":{"n":1}}}`},
+	} {
+		tool := newNative(`{"type":"object"}`)
+		tool.Method = &catalog.Method{}
+		tool.Output = schema.Fixed(&schema.Schema{Canonical: []byte(tt.schema), Advertised: []byte(tt.schema)})
+		engine := policy.NewEngine(classified(t, []policy.Class{{Name: "pii", Callers: []string{"x"}}}, nil))
+		if got, failed := engine.View(nil, tool).ApplyJSON([]byte(tt.data)); failed != nil || string(got) != tt.want {
+			t.Errorf("%s: %s, want %s (%v)", name, got, tt.want, failed)
+		}
+		if got, failed := engine.View(named("x"), tool).ApplyJSON([]byte(tt.data)); failed != nil || string(got) != tt.data {
+			t.Errorf("%s: who has the class gets %s (%v)", name, got, failed)
+		}
+	}
+}
+
+// TestRecordsOfNativeTools: what records leave out is that of the whole tool, of which a caller's schema names a part.
+func TestRecordsOfNativeTools(t *testing.T) {
+	t.Parallel()
+	cat := newShop(t, true)
+	tool := lookup(t, cat, "shop.ping")
+	output := []byte(`{"type":"object","properties":{"email":{"type":"string","x-outrigger-visible-to":"pii"},"pin":{"type":"string","x-outrigger-visible-to":"finance"}}}`)
+	check, err := schema.Later(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool.Native, tool.Output = true, schema.Fixed(&schema.Schema{Canonical: output, Advertised: output})
+	tool.Declared = &catalog.Declared{Output: check}
+	engine := policy.NewEngine(classified(t, []policy.Class{{Name: "pii", Callers: []string{"x"}}, {Name: "finance", Callers: []string{"y"}}}, nil))
+	all := func(*catalog.Tool) bool { return true }
+	hides := func(path string, _ protoreflect.FieldDescriptor) (schema.Seen, bool) {
+		if path == "email" {
+			return schema.SeenNot, false
+		}
+		return schema.SeenWhole, false
+	}
+	seen := (&catalog.Views{}).Only(cat, func() *catalog.Catalog { return cat }, "a", all, func(*catalog.Tool) catalog.Sight {
+		return catalog.Sight{Key: "a", Of: hides, Paths: []string{"email"}}
+	})
+	part := lookup(t, seen, "shop.ping")
+	if part.Whole() == part || strings.Contains(string(part.Output.Canonical()), "email") {
+		t.Fatalf("all is shown: %s", part.Output.Canonical())
+	}
+	if got := engine.UnrecordedPaths(part); !slices.Equal(got, []string{"email", "pin"}) {
+		t.Errorf("%q", got)
 	}
 }

@@ -4,6 +4,7 @@ package transcode
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -383,7 +384,7 @@ func (m *planning) entry(fd protoreflect.FieldDescriptor, at *filterAt, t Treatm
 func (m *planning) spread() {
 	for again := true; again; {
 		again = false
-		for _, p := range m.made {
+		for _, p := range slices.Backward(m.made) {
 			for _, f := range p.fields {
 				if b := f.below; b != nil && (b.concerned && !p.concerned || b.certain && !p.certain) {
 					p.concerned, p.certain, again = true, p.certain || b.certain, true
