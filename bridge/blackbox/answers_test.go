@@ -19,9 +19,9 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/outrigger-mcp/outrigger"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
@@ -349,8 +349,7 @@ func TestRecordedErrorsLackSecrets(t *testing.T) {
 				Classes: []*configv1.FieldClass{{Name: "pii", Groups: []string{"support"}}}, Fields: map[string]string{"shop.v1.Order.name": "pii"},
 			}
 		}))
-		ctx := identity.NewContext(t.Context(), identity.NewIdentityOf(identity.Grant{Name: "ann", Tools: []string{"*"}},
-			identity.Facts{Source: identity.SourceTokens, Entry: true, Groups: []string{"support"}}))
+		ctx := mcptest.AsMember(t, outrigger.Grant{Name: "ann", Tools: []string{"*"}}, "support")
 		if got := b.Handle(ctx, keyed(b, "k", nil)); codeOf(got) != errmap.ToolExecutionFailed {
 			t.Error(got.Err)
 		}

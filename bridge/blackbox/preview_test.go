@@ -24,8 +24,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
-	"github.com/outrigger-mcp/outrigger/internal/backend/recorded"
-	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -454,29 +452,18 @@ func TestReplayWithoutTheRequestID(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "calls.jsonl"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rec, err := recorded.Open(dir)
-	if err != nil {
-		t.Fatal(err)
+	open := func(dir string) modernClient {
+		parts := mcptest.Parts{From: mcptest.Files(shop(), "shop.v1.Shop"), Configure: both(ofShop, trusted)}
+		return modernClient{t: t, bridge: mcptest.Recorded(t, dir, "exact", parts), caller: "ann"}
 	}
-	var cat *catalog.Catalog
-	open := func(o recorded.Options) modernClient {
-		o.Catalog = func() *catalog.Catalog { return cat }
-		u := recorded.New(o)
-		b := mcptest.Pipe(t, mcptest.Parts{From: mcptest.Files(shop(), "shop.v1.Shop"), Backend: u, Configure: both(ofShop, trusted)})
-		cat = b.Live.Current()
-		return modernClient{t: t, bridge: b, caller: "ann"}
-	}
-	ann := open(recorded.Options{Recording: rec, Match: recorded.MatchExact})
+	ann := open(dir)
 	if got := ann.send("tools/call", `"name":"shop_delete","arguments":{"name":"a"}`).raw; !strings.Contains(got, "deleted a") {
 		t.Error(got)
 	}
 	if got := ann.send("tools/call", `"name":"shop_burn","arguments":{"name":"a"}`).raw; strings.Contains(got, "APPROVAL_REQUIRED") {
 		t.Errorf("what was decided here is replayed: %s", got)
 	}
-	if err := rec.Close(); err != nil {
-		t.Error(err)
-	}
-	ann = open(recorded.Options{Invents: true, Seed: 1})
+	ann = open("")
 	if first, second := ann.send("tools/call", `"name":"shop_delete","arguments":{"name":"a"}`).raw, ann.send("tools/call", `"name":"shop_delete","arguments":{"name":"a"}`).raw; between(t, first, `"text":"`, `"}`) != between(t, second, `"text":"`, `"}`) {
 		t.Errorf("%s, then %s", first, second)
 	}
@@ -495,23 +482,13 @@ func TestReplayedPreviews(t *testing.T) {
 				t.Error(got)
 			}
 		})
-		rec, err := recorded.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var cat *catalog.Catalog
-		u := recorded.New(recorded.Options{Recording: rec, Match: recorded.MatchAny, Catalog: func() *catalog.Catalog { return cat }})
-		b := mcptest.Pipe(t, mcptest.Parts{From: mcptest.Files(shop(), "shop.v1.Shop"), Backend: u, Configure: both(ofShop, trusted)})
-		cat = b.Live.Current()
-		ann := modernClient{t: t, bridge: b, caller: "ann"}
+		parts := mcptest.Parts{From: mcptest.Files(shop(), "shop.v1.Shop"), Configure: both(ofShop, trusted)}
+		ann := modernClient{t: t, bridge: mcptest.Recorded(t, dir, "any", parts), caller: "ann"}
 		if got := ann.sendRaw(fmt.Sprintf(call, tool, true)).raw; !strings.Contains(got, "would delete a") {
 			t.Errorf("%s as a preview: %s", tool, got)
 		}
 		if got := ann.sendRaw(fmt.Sprintf(call, tool, false)).raw; strings.Contains(got, "would delete a") {
 			t.Errorf("%s: %s", tool, got)
-		}
-		if err := u.Close(); err != nil {
-			t.Error(err)
 		}
 	}
 }

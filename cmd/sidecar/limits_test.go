@@ -111,6 +111,9 @@ func limitRows() map[string]limitRow {
 			refused: true, meet: meetToolShare},
 		"tool_classes":     {elsewhere: "internal/server TestReservedCallsBesideAFlood"},
 		"caller_classes":   {elsewhere: "internal/server TestReservedCallsBesideAFlood"},
+		"answer_ttl":       {elsewhere: "bridge/blackbox TestARepeatedCallGetsTheFirstAnswer"},
+		"max_answers":      {elsewhere: "bridge/blackbox TestTheOldestAnswersMakeRoom"},
+		"max_answer_bytes": {elsewhere: "bridge/blackbox TestAnAnswerThatIsTooLargeIsNotKept"},
 		"max_memory_bytes": {value: "33554432", refused: true, meet: meetMemory},
 
 		"max_connections":          {value: "8", refused: true, meet: meetConnections(12)},

@@ -80,7 +80,7 @@ func allowed() map[string][]string {
 		"internal/telemetry/export": {"internal/catalog/listcost", "internal/trail", "internal/catalog", "internal/notify", "internal/policy", "internal/backend", "errmap", "internal/server/lifecycle", "internal/server/webhook", "internal/reload", "internal/telemetry", "internal/state", "internal/task", "internal/task/approval", "internal/task/taskstore", "internal/keys", "gen", "internal/identity"},
 
 		// The tests' rig is made by internal/server, and not of the parts of the pipeline. It gives their types names for tests.
-		"internal/mcptest": {"internal/server", "internal/policy", "internal/config", "internal/dialect", "internal/catalog", "internal/source", "internal/demo", "internal/keys", "internal/session", "internal/testkit", "bridge", "errmap", "gen", "proto/options", "correlate", "internal/identity", "internal/edge/stdio", "internal/notify", "internal/content", "internal/jsonrpc", "internal/schema", "internal/task", "internal/telemetry"},
+		"internal/mcptest": {"internal/server", "internal/policy", "internal/backend/recorded", "internal/config", "internal/dialect", "internal/catalog", "internal/source", "internal/demo", "internal/keys", "internal/session", "internal/testkit", "bridge", "errmap", "gen", "proto/options", "correlate", "internal/identity", "internal/edge/stdio", "internal/notify", "internal/content", "internal/jsonrpc", "internal/schema", "internal/task", "internal/telemetry"},
 	}
 }
 
