@@ -86,9 +86,7 @@ type FieldOptions struct {
 	// The value never appears in run records and in the audit trail, as with `debug_redact`. It covers the whole value of the
 	// field, whatever its type. Callers and the backend still get it.
 	Secret bool `protobuf:"varint,1,opt,name=secret,proto3" json:"secret,omitempty"`
-	// Class of the value, such as "pii": only callers that the policy gives this class see it in results. The sidecar does not
-	// start where its policy does not name the class. It covers the whole value of the field, wherever its message occurs.
-	// Lower-case letters, digits, `.`, `_` and `-`. Default: none, so that every caller sees it.
+	// Class of the value, such as "pii": callers see the field in results if the policy gives them the class.
 	VisibleTo     string `protobuf:"bytes,2,opt,name=visible_to,proto3" json:"visible_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -206,12 +204,10 @@ type ToolOptions struct {
 	// Size of a result for a model above which it is cut at whole elements, in bytes of JSON. 0 cuts none. Absent: the sidecar's
 	// setting, `limits.result_budget`.
 	ResultBudget *int64 `protobuf:"varint,28,opt,name=result_budget,proto3,oneof" json:"result_budget,omitempty"`
-	// How to preview a call. The question that the user sees before a destructive call has the preview's result. Default: the
-	// field `validate_only` of the request where it is a bool, on a method that changes something.
+	// How to preview a call. Default: the field `validate_only` (AIP-163).
 	Preview *ToolOptions_Preview `protobuf:"bytes,29,opt,name=preview,proto3" json:"preview,omitempty"`
-	// Field of the request, a string, that has the same value in all attempts of one call (AIP-155): the caller's idempotency
-	// key, or else a UUID that the sidecar makes. The tool then counts as idempotent. Default: the field `request_id` where
-	// `google.api.field_info` gives it the format UUID4.
+	// String field of the request that is the same in all attempts of a call, filled where a caller leaves it out. Default:
+	// `request_id` of the format UUID4 (AIP-155).
 	RequestId     string `protobuf:"bytes,30,opt,name=request_id,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -780,12 +776,12 @@ func (x *ToolOptions_Icon) GetTheme() string {
 	return ""
 }
 
-// Preview is a call without an effect that says what a call would do. Set one of its fields.
+// Preview says how to preview a call: one of the two.
 type ToolOptions_Preview struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Field of the request, of type bool, that makes a call a preview: "validate_only" (AIP-163).
+	// Bool field of the request that makes a call a preview.
 	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
-	// Method of the same service that previews, with the same request message: "PreviewDelete".
+	// Method of the service that previews, with the same request message.
 	Method        string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
