@@ -175,7 +175,7 @@ type ToolOptions struct {
 	Examples []*ToolOptions_Example `protobuf:"bytes,14,rep,name=examples,proto3" json:"examples,omitempty"`
 	// Whether a call may become a task: "forbidden" (the default), "optional", "required".
 	TaskSupport string `protobuf:"bytes,15,opt,name=task_support,proto3" json:"task_support,omitempty"`
-	// Time after which a call becomes a task, if `task_support` and the client allow it. Absent: at once.
+	// Time after which a call becomes a task. Absent: at once.
 	TaskAfter *ToolOptions_Duration `protobuf:"bytes,16,opt,name=task_after,proto3" json:"task_after,omitempty"`
 	// Tags for grouping and search, at most 64.
 	Tags []string `protobuf:"bytes,17,rep,name=tags,proto3" json:"tags,omitempty"`
@@ -183,31 +183,25 @@ type ToolOptions struct {
 	Icons []*ToolOptions_Icon `protobuf:"bytes,18,rep,name=icons,proto3" json:"icons,omitempty"`
 	// The statuses that the tool returns, and when, at most 16. Shown on its specification page.
 	Errors []*ToolOptions_Error `protobuf:"bytes,21,rep,name=errors,proto3" json:"errors,omitempty"`
-	// How long a call of a server-streaming RPC collects messages, up to 24 h. Then the call ends with the messages received so
-	// far, and the result is marked as truncated. It is never longer than the default. Absent: the call's deadline minus 1 s,
-	// at least half of it.
+	// How long a call of a server-streaming RPC collects messages, up to 24 h. Then the call ends with those received so far,
+	// marked as truncated. Absent, and at most: the call's deadline minus 1 s, at least half of it.
 	StreamTime *ToolOptions_Duration `protobuf:"bytes,22,opt,name=stream_time,proto3" json:"stream_time,omitempty"`
 	// OAuth scopes that a call needs, at most 16. `access.oauth.tool_scopes` of the configuration takes precedence. They apply to
 	// callers with OAuth tokens. Default: `access.oauth.scope_rule` decides.
 	Scopes []string `protobuf:"bytes,23,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// For an RPC that takes a stream of requests: the field of its request, in a oneof, that the service expects in the first
-	// message and in no other. The tool then takes that field's value as `header` beside `items`, and sends it first. Default:
-	// the tool takes only `items`.
+	// message and in no other. The tool takes it as `header` beside `items`, and sends it first.
 	StreamHeader string `protobuf:"bytes,24,opt,name=stream_header,proto3" json:"stream_header,omitempty"`
-	// A call of a method that lists in pages (AIP-158: `page_token`, `next_page_token`) fetches all of them, within the bounds of
-	// one result and the call's deadline. Absent: one page.
+	// A call of a method that lists in pages (AIP-158) fetches all of them, within the bounds of one result and the deadline.
 	AllPages *bool `protobuf:"varint,26,opt,name=all_pages,proto3,oneof" json:"all_pages,omitempty"`
 	// For a server-streaming RPC whose messages are states of one thing: the newest message is also a resource,
-	// `outrigger://watches/<tool>`, which can be read and subscribed to. Scalar fields of the request are query parameters of
-	// its URI. Absent: no resource.
+	// `outrigger://watches/<tool>`. Scalar fields of the request are query parameters of its URI.
 	Watch *bool `protobuf:"varint,27,opt,name=watch,proto3,oneof" json:"watch,omitempty"`
-	// Size of a result for a model above which it is cut at whole elements, in bytes of JSON. 0 cuts none. Absent: the sidecar's
-	// setting, `limits.result_budget`.
+	// Size of a result for a model above which it is cut, in bytes of JSON. 0 cuts none. Absent: `limits.result_budget`.
 	ResultBudget *int64 `protobuf:"varint,28,opt,name=result_budget,proto3,oneof" json:"result_budget,omitempty"`
 	// How to preview a call. Default: the field `validate_only` (AIP-163).
 	Preview *ToolOptions_Preview `protobuf:"bytes,29,opt,name=preview,proto3" json:"preview,omitempty"`
-	// String field of the request that is the same in all attempts of a call, filled where a caller leaves it out. Default:
-	// `request_id` of the format UUID4 (AIP-155).
+	// String field of the request that is the same in all attempts of a call (AIP-155), filled where callers leave it out.
 	RequestId     string `protobuf:"bytes,30,opt,name=request_id,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -779,9 +773,9 @@ func (x *ToolOptions_Icon) GetTheme() string {
 // Preview says how to preview a call: one of the two.
 type ToolOptions_Preview struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Bool field of the request that makes a call a preview.
+	// Bool field of the request.
 	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
-	// Method of the service that previews, with the same request message.
+	// Method of the service with the same request.
 	Method        string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
