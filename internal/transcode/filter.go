@@ -518,35 +518,23 @@ func (w *filtering) members(p *filterPlan, b []byte, depth int) (changed bool, e
 			pos = next
 			continue
 		}
-		num, typ, at := tagAt(b, pos)
-		if at < 0 {
-			return false, malformed()
-		}
-		end := valueEnd(b, at, num, typ)
+		num, typ, at, end := fieldAt(b, pos)
 		if end < 0 {
 			return false, malformed()
 		}
 		f := p.field(num)
-		if f != nil && f.isPlain && typ == f.typ {
-			pos = end
-			continue
-		}
 		isKnown := f != nil && (typ == f.typ || f.packs && typ == protowire.BytesType)
 		isStale := isKnown && f.oneof > 0 && pos < stale[f.oneof-1]
 		if isKnown && !isStale && f.Action == Show && f.below == nil {
 			pos = end
 			continue
 		}
-		if isKnown && f.single > 0 {
-			word, bit := f.single/64, uint64(1)<<(f.single%64)
-			if seen[word]&bit != 0 { // in parts, which mean something else than each of them
-				w.out = w.out[:start]
-				if b, err = p.merged(b); err == nil {
-					_, err = w.members(p, b, depth)
-				}
-				return true, err
+		if isKnown && f.isAgain(seen) { // in parts, which mean something else than each of them
+			w.out = w.out[:start]
+			if b, err = p.merged(b); err == nil {
+				_, err = w.members(p, b, depth)
 			}
-			seen[word] |= bit
+			return true, err
 		}
 		mark := len(w.out)
 		w.out = append(w.out, b[run:pos]...)
@@ -565,6 +553,25 @@ func (w *filtering) members(p *filterPlan, b []byte, depth int) (changed bool, e
 	}
 	w.out = append(w.out, b[run:]...)
 	return changed, nil
+}
+
+// fieldAt is the field at a position: its tag, where its value begins, and the end of that; -1 where it is malformed.
+func fieldAt(b []byte, pos int) (num protowire.Number, typ protowire.Type, at, end int) {
+	if num, typ, at = tagAt(b, pos); at < 0 {
+		return num, typ, at, -1
+	}
+	return num, typ, at, valueEnd(b, at, num, typ)
+}
+
+// isAgain notes a field that a message has once, and reports whether it was there before.
+func (f *filterField) isAgain(seen []uint64) bool {
+	if f.single == 0 {
+		return false
+	}
+	word, bit := f.single/64, uint64(1)<<(f.single%64)
+	was := seen[word]&bit != 0
+	seen[word] |= bit
+	return was
 }
 
 // pass returns the position behind plain fields in their shortest form, which most are.
@@ -617,38 +624,25 @@ func (p *filterPlan) merged(b []byte) ([]byte, error) {
 	parts := map[*filterField][]byte{}
 	var order []*filterField
 	for pos := 0; pos < len(b); {
-		num, typ, at := tagAt(b, pos)
-		if at < 0 {
-			return nil, malformed()
-		}
-		end := valueEnd(b, at, num, typ)
+		num, typ, at, end := fieldAt(b, pos)
 		if end < 0 {
 			return nil, malformed()
 		}
 		f := p.field(num)
-		if f == nil || typ != f.typ {
+		isKnown := f != nil && typ == f.typ
+		if isKnown {
+			f.replace(parts)
+		}
+		if !isKnown || f.single == 0 {
 			out = append(out, b[pos:end]...)
 			pos = end
 			continue
 		}
-		if group := f.fd.ContainingOneof(); group != nil {
-			for other := range parts {
-				if other != f && other.fd.ContainingOneof() == group {
-					delete(parts, other)
-				}
-			}
+		if _, ok := parts[f]; !ok {
+			order = append(order, f)
+			parts[f] = []byte{}
 		}
-		if f.single == 0 {
-			out = append(out, b[pos:end]...)
-		} else {
-			if _, ok := parts[f]; !ok {
-				order = append(order, f)
-			}
-			parts[f] = append(parts[f], contentAt(f, b, at, end)...)
-			if parts[f] == nil {
-				parts[f] = []byte{}
-			}
-		}
+		parts[f] = append(parts[f], contentAt(f, b, at, end)...)
 		pos = end
 	}
 	for _, f := range order {
@@ -665,6 +659,19 @@ func (p *filterPlan) merged(b []byte) ([]byte, error) {
 		}
 	}
 	return out, nil
+}
+
+// replace forgets the other members of a field's oneof.
+func (f *filterField) replace(parts map[*filterField][]byte) {
+	group := f.fd.ContainingOneof()
+	if group == nil {
+		return
+	}
+	for other := range parts {
+		if other != f && other.fd.ContainingOneof() == group {
+			delete(parts, other)
+		}
+	}
 }
 
 // contentAt is the content of a value that is a message or has a length.
@@ -871,7 +878,7 @@ func (w *filtering) any(b []byte, depth int) (changed, shut bool, err error) {
 		return false, false, err
 	case err != nil: // not of the type that it says
 		w.out = w.out[:before]
-		return true, true, nil
+		return true, true, nil //nolint:nilerr // what cannot be read is left out
 	case !changed && isPlain:
 		w.out = w.out[:before]
 		return false, false, nil

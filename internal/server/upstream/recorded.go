@@ -38,7 +38,7 @@ func openRecorded(cfg *configv1.Config, current func() *catalog.Catalog) (*recor
 	}
 	o := recorded.Options{
 		Match: recorded.Match(cfg.GetReplay().GetMatch()), Latency: cfg.GetReplay().GetLatency() == "recorded",
-		Invents: invents, Seed: uint64(cfg.GetMockSeed()), //nolint:gosec // a rule of the field: at least 0
+		Invents: invents, Seed: uint64(cfg.GetMockSeed()),
 		Catalog: current,
 	}
 	if dir != "" {
