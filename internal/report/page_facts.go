@@ -208,6 +208,7 @@ func causes(o PageOptions) []cause {
 		{errmap.Unauthenticated, "The sidecar requires credentials, and the caller has no valid ones.", nil},
 		{errmap.PermissionDenied, "The caller is authenticated, but may not call this tool.", nil},
 		{errmap.DestructiveBlocked, "The gate blocks the tool, and the caller is not trusted.", o.holds},
+		{errmap.ApprovalRequired, "A policy rule has others approve the call first; the same call runs once they have.", nil},
 		{errmap.RateLimited, "The caller or the tool exceeds its rate limit; `retryAfterMs` is the time to wait.", nil},
 		{errmap.ResourceExhausted, "The result exceeds its limit.", nil},
 		{errmap.PayloadTooLarge, "The request exceeds its limit.", nil},
