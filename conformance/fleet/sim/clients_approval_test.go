@@ -109,6 +109,18 @@ func (a *actor) toAsk(n int) *asked {
 	return c
 }
 
+// isOpen reports whether a caller will come back for the call of an approval.
+func (w *world) isOpen(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.asked {
+		if c.id == id && !c.over {
+			return true
+		}
+	}
+	return false
+}
+
 // heard notes what the caller of a call learned.
 func (w *world) heard(r *replica, c *asked, err *errmap.Error) {
 	over := false
