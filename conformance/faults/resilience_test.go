@@ -92,17 +92,17 @@ func TestAnIdempotencyKeyAllowsARepetition(t *testing.T) {
 	rpc := func(nonce, meta string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":"lab.sleep","arguments":`+args+`%s}}`, nonce, nonce, meta)
 	}
-	key := map[string]string{"Idempotency-Key": "k-1"}
+	key := func(value string) map[string]string { return map[string]string{"Idempotency-Key": value} }
 	rows := []struct {
 		nonce, path, body string
 		header            map[string]string
 		keyed             bool
 	}{
 		{nonce: "rpc", path: "/rpc", body: rpc("rpc", "")},
-		{nonce: "rpc-header", path: "/rpc", body: rpc("rpc-header", ""), header: key, keyed: true},
+		{nonce: "rpc-header", path: "/rpc", body: rpc("rpc-header", ""), header: key("k-1"), keyed: true},
 		{nonce: "rpc-meta", path: "/rpc", body: rpc("rpc-meta", `,"_meta":{"dev.outrigger/idempotency-key":"k-2"}`), keyed: true},
 		{nonce: "typed", path: "/outrigger.demo.v1.Lab/Sleep", body: fmt.Sprintf(args, "typed")},
-		{nonce: "typed-header", path: "/outrigger.demo.v1.Lab/Sleep", body: fmt.Sprintf(args, "typed-header"), header: key, keyed: true},
+		{nonce: "typed-header", path: "/outrigger.demo.v1.Lab/Sleep", body: fmt.Sprintf(args, "typed-header"), header: key("k-3"), keyed: true},
 	}
 	before := len(rig.Backend.Executions())
 	answers := make([]string, len(rows))
