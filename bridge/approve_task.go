@@ -45,22 +45,11 @@ func (w *waitingCall) await(ctx context.Context, a *approvals, own *toolCall, re
 		}
 		return w.left(ctx, a, w.refused)
 	}
-	if err := w.began(ctx, a, own.tool); err != nil {
-		return w.left(ctx, a, err)
-	}
 	for range maxAsks {
-		of, err := w.current(ctx, a, own.tool)
-		if err != nil {
-			return w.left(ctx, a, err)
+		over, err := w.ask(ctx, a, own, report)
+		for err != nil && err.Code == errmap.Unavailable && pause(ctx, lookAgain) {
+			over, err = w.ask(ctx, a, own, report) // the store is away: nothing has run, and people may take hours
 		}
-		if of == nil { // the rules have been changed, and ask no more
-			if err = w.waive(ctx, a, own.tool); err != nil {
-				return w.left(ctx, a, err)
-			}
-			w.runs.Store(true)
-			return nil
-		}
-		over, err := w.round(ctx, a, own, of, report)
 		if err != nil {
 			return w.left(ctx, a, err)
 		}
@@ -69,6 +58,37 @@ func (w *waitingCall) await(ctx context.Context, a *approvals, own *toolCall, re
 		}
 	}
 	return errmap.Because(errmap.Unavailable, "the policy changes too often to ask for approval")
+}
+
+// ask asks for approval by the rules of now, and waits. It reports whether the call may run.
+func (w *waitingCall) ask(ctx context.Context, a *approvals, own *toolCall, report func(string)) (over bool, err *errmap.Error) {
+	if err = w.began(ctx, a, own.tool); err != nil {
+		return false, err
+	}
+	of, err := w.current(ctx, a, own.tool)
+	if err != nil {
+		return false, err
+	}
+	if of == nil { // the rules have been changed, and ask no more
+		if err = w.waive(ctx, a, own.tool); err != nil {
+			return false, err
+		}
+		w.runs.Store(true)
+		return true, nil
+	}
+	return w.round(ctx, a, own, of, report)
+}
+
+// pause waits, and reports false where the context ends first.
+func pause(ctx context.Context, long time.Duration) bool {
+	timer := time.NewTimer(long)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // began is the error of a call that another replica has begun without an approval: it knew of rules that asked for none.
@@ -190,11 +210,7 @@ func (w *waitingCall) claim(ctx context.Context, a *approvals, own *toolCall, of
 		case !elsewhere || !errors.Is(err, approval.ErrRuns) && err.Code != errmap.Unavailable:
 			return false, err
 		}
-		timer := time.NewTimer(lookAgain)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause(ctx, lookAgain) {
 			return false, errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
 		}
 	}

@@ -4,13 +4,17 @@ package bridge
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 )
 
@@ -71,4 +75,70 @@ func TestRulesThatAskNoMore(t *testing.T) {
 			t.Errorf("%s, taken over: %q, want %q", name, got, tc.second)
 		}
 	}
+}
+
+// strictRules are rules that ask for approval.
+type strictRules struct{ Rules }
+
+func (strictRules) MayCall(*identity.Identity, *catalog.Tool, []byte) (rule, effect string, err *errmap.Error) {
+	return "large", effectApprove, nil
+}
+
+func (strictRules) Asks(string) (policy.Asks, bool) {
+	return policy.Asks{Rule: "large", Approval: policy.Approval{Callers: []string{"local"}, Count: 1, Within: time.Hour}}, true
+}
+
+// awayStore is a store that is away for some of its reads.
+type awayStore struct {
+	approval.Store
+	left atomic.Int32
+}
+
+func (s *awayStore) Get(ctx context.Context, key string) (approval.Entry, error) {
+	if s.left.Add(-1) >= 0 {
+		return approval.Entry{}, approval.ErrUnavailable
+	}
+	return s.Store.Get(ctx, key)
+}
+
+// TestACallWaitsForAStoreThatIsAway: a call that waits for approval goes on when the store is back, and ends with its time.
+func TestACallWaitsForAStoreThatIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rule := approval.Rule{Name: "large", Callers: []string{"local"}, Count: 1, Within: time.Hour}
+		store := &awayStore{Store: approval.NewMemory(nil)}
+		service := approval.New(approval.Options{
+			Store: store, Self: "r", Rule: func(string) (approval.Rule, bool) { return rule, true },
+			Operator: func(string) (approval.Approver, bool) { return approval.Approver{Name: "local"}, true },
+		})
+		a := &approvals{service: service, rulebook: &rulebook{strictRules{}}, directory: &directory{}}
+		a.tasks = &tasks{sender: &sender{deadlines: &deadlines{most: time.Minute}}}
+		tool := &catalog.Tool{Name: "shop.refund", Native: true, Input: schema.Fixed(&schema.Schema{}), Output: schema.Fixed(&schema.Schema{})}
+		await := func(ctx context.Context) (*waitingCall, *errmap.Error) {
+			own := &toolCall{tool: tool, approved: &approvedCall{service: service}}
+			w := &waitingCall{call: &statev1.TaskCall{Caller: "tess", Tool: tool.Name, Wire: []byte("{}")}}
+			return w, w.await(ctx, a, own, func(string) {})
+		}
+		store.left.Store(100)
+		go func() {
+			time.Sleep(30 * time.Minute)
+			all, _ := service.List(t.Context(), false)
+			if len(all) != 1 {
+				t.Errorf("%d calls wait", len(all))
+				return
+			}
+			if _, err := service.Decide(t.Context(), all[0].GetId(), approval.Approver{Name: "local"}, true, "yes"); err != nil {
+				t.Error(err)
+			}
+		}()
+		if w, err := await(t.Context()); err != nil || w.waits() {
+			t.Errorf("%v, it waits: %t", err, w.waits())
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		store.left.Store(1 << 30)
+		if w, err := await(ctx); err == nil || !w.waits() {
+			t.Errorf("a store that does not come back: %v, it waits: %t", err, w.waits())
+		}
+	})
 }

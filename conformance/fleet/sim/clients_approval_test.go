@@ -109,18 +109,6 @@ func (a *actor) toAsk(n int) *asked {
 	return c
 }
 
-// isOpen reports whether a caller will come back for the call of an approval.
-func (w *world) isOpen(id string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range w.asked {
-		if c.id == id && !c.over {
-			return true
-		}
-	}
-	return false
-}
-
 // heard notes what the caller of a call learned.
 func (w *world) heard(r *replica, c *asked, err *errmap.Error) {
 	over := false
@@ -233,6 +221,9 @@ func (w *waiting) work(ctx context.Context, report func(string)) (*outriggerv1.T
 			w.begun = true
 			w.r.w.mu.Unlock()
 			return w.r.run(ctx, w.call, claim, report)
+		case err != nil && err.Code == errmap.Unavailable && ctx.Err() == nil:
+			w.r.w.reach("a task waits for a store that is away")
+			time.Sleep(time.Second)
 		case err != nil:
 			return nil, err
 		}

@@ -131,9 +131,6 @@ func (w *world) auditApprovals() {
 			w.violate(propertyAnswer, "approval %s has run, and never did", id)
 		case state == approval.Running:
 			w.reach("an approval stays taken")
-		case state == approval.Approved && !w.isOpen(id):
-			// Its caller went away, or its task has ended because the store was away for too long: it expires.
-			w.reach("an approval is left")
 		case state == approval.Waiting || state == approval.Approved:
 			w.violate(propertyWell, "approval %s is %s, and nothing becomes of it", id, state)
 		}
