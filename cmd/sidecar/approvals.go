@@ -410,7 +410,7 @@ func outcomeOf(a *adminv1.Approval) string {
 	case "denied":
 		return "Denied: " + what + "; it will not run."
 	case "approved", "running", "done":
-		return fmt.Sprintf("Approved: %s; %s, so it runs.", what, agreed(a))
+		return fmt.Sprintf("Approved: %s; %s, so the call may run.", what, agreed(a))
 	}
 	return cellOf(a.GetState()) + ": " + what
 }

@@ -156,7 +156,7 @@ func TestApprovals(t *testing.T) {
 		{[]string{"show", "7f"}, exitUsage, "", `"7f" is the beginning of 2 approvals, such as 7f3a01 and 7f3b02`},
 		{[]string{"show", "zz"}, exitOf(errmap.ResourceNotFound), "", "no approval has this id"},
 		{[]string{"show"}, exitUsage, "", "missing argument: want ID"},
-		{[]string{"approve", "7f3a01", "--reason", "seen"}, exitOK, "Approved: shop.refund of alice (7f3a01); 2 of 2, so it runs.\n", ""},
+		{[]string{"approve", "7f3a01", "--reason", "seen"}, exitOK, "Approved: shop.refund of alice (7f3a01); 2 of 2, so the call may run.\n", ""},
 		{[]string{"deny", "7f3a", "--reason", "no"}, exitOK, "Denied: shop.refund of alice (7f3a01); it will not run.\n", ""},
 		{[]string{"deny", "7f3a", "--reason", "no", "--json"}, exitOK, `"state":"denied"`, ""},
 		{[]string{"approve", "7f3b", "--reason", "seen"}, exitOf(errmap.PermissionDenied), "", "olive made this call"},
