@@ -74,6 +74,8 @@ type Live struct {
 	stirred chan struct{}
 	// swapped is called with each catalog that comes into use, whether callers see a difference or not; nil calls nothing.
 	swapped func()
+	// before is called with each catalog before anyone can get it; nil calls nothing.
+	before atomic.Pointer[func(*Catalog)]
 
 	mu      sync.Mutex
 	state   loadState
@@ -272,7 +274,7 @@ func (l *Live) use(fresh *Catalog, by *plan, statuses []SourceStatus) error {
 	}
 	l.isReduced.Store(isReduced)
 	l.plan.Store(by)
-	old := l.current.Swap(fresh)
+	old := l.swap(fresh)
 	if l.swapped != nil {
 		l.swapped()
 	}
@@ -280,6 +282,18 @@ func (l *Live) use(fresh *Catalog, by *plan, statuses []SourceStatus) error {
 	l.tellDrift(old, fresh)
 	l.tell(old, fresh)
 	return nil
+}
+
+// BeforeUse registers fn to be called with each catalog that comes into use, before anyone can get it, whether callers see a difference
+// or not. What must know the tools before the first call of them hangs on it. There is one such function.
+func (l *Live) BeforeUse(fn func(*Catalog)) { l.before.Store(&fn) }
+
+// swap brings a catalog into use, and returns the one before.
+func (l *Live) swap(fresh *Catalog) *Catalog {
+	if before := l.before.Load(); before != nil {
+		(*before)(fresh)
+	}
+	return l.current.Swap(fresh)
 }
 
 // OnChange registers fn to be called after every change visible to callers, one call at a time, until stop is called.

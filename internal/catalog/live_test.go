@@ -371,3 +371,26 @@ func TestStartupMayPrecedeTheBackend(t *testing.T) {
 		t.Errorf("Run returned %v", err)
 	}
 }
+
+// TestBeforeUse: the function hears of each catalog before anyone can get it.
+func TestBeforeUse(t *testing.T) {
+	t.Parallel()
+	from := &stubSource{load: works("S/M")}
+	live := NewLive([]source.Source{from}, LiveOptions{})
+	var heard []int
+	live.BeforeUse(func(fresh *Catalog) {
+		if now := live.Current(); now == fresh {
+			t.Error("it is in use already")
+		}
+		heard = append(heard, len(fresh.Tools()))
+	})
+	for _, methods := range [][]string{{"S/M"}, {"S/M", "S/N"}} {
+		from.set(works(methods...))
+		if err := live.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(heard) != 2 || heard[0] != 1 || heard[1] != 2 {
+		t.Errorf("heard of %v", heard)
+	}
+}

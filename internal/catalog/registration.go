@@ -570,7 +570,7 @@ func (l *Live) putAll(all []*registered, fresh *Catalog, store func() error) err
 		return err
 	}
 	l.registered.all = all
-	l.tell(l.current.Swap(fresh), fresh)
+	l.tell(l.swap(fresh), fresh)
 	return nil
 }
 

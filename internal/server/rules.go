@@ -34,6 +34,9 @@ func (a *App) openRules() error {
 		return err
 	}
 	a.rules = policy.NewEngine(set)
+	if now := a.live.Current(); now != nil {
+		a.fitRules(now)
+	}
 	if set.Len() > 0 || set.HasViews() {
 		a.log.Info("policy rules enabled", zap.Int("rules", set.Len()))
 	}

@@ -38,7 +38,6 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 		}
 		a.warnOfRandomKey(now)
 		a.front.CheckGrants(now)
-		a.fitRules(now)
 		a.publishLists(old)
 	})
 	defer forget()
