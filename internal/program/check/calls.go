@@ -99,12 +99,12 @@ func (c *checker) call(e *syntax.CallExpr) *value {
 // callPlace is where the name of what is called is.
 func callPlace(e *syntax.CallExpr) syntax.Position {
 	switch fn := e.Fn.(type) {
-	case *syntax.Ident:
-		return fn.NamePos
 	case *syntax.DotExpr:
 		return start(fn)
+	case *syntax.IndexExpr:
+		return startOf(fn.X, e.Lparen)
 	}
-	return start(e.Fn)
+	return startOf(e.Fn, e.Lparen)
 }
 
 // callTool passes over the call of a tool.

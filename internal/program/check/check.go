@@ -145,7 +145,7 @@ const (
 	// rounds is how often a program is passed over; only the last pass reports.
 	rounds = 4
 	// maxSteps bounds the work of one program beside the passes themselves: types in types.
-	maxSteps = 200_000
+	maxSteps = 50_000
 	// maxNames bounds the variables that an unknown name is compared with.
 	maxNames = 1000
 	// resultName is the global whose value is that of the program, inputsName the one that has the inputs.

@@ -137,7 +137,7 @@ func TestPlan(t *testing.T) {
 		{"def f(i):\n  return fleet.get_order(order_id=i)\nx = [f(i) for i in range(3)]\nf(4)", "fleet.get_order 4 @2:10"},
 		{"def f(i):\n  return fleet.get_order(order_id=i)\ndef g(i):\n  f(i)\n  f(i)\nx = [g(i) for i in range(3)]", "fleet.get_order 6 @2:10"},
 		{"def f(i):\n  return fleet.get_order(order_id=i)\nx = sorted([1, 2], key=f)", "fleet.get_order -1 @2:10"},
-		{"x = [t(order_id=1) for t in [fleet.get_order]]", "fleet.get_order -1 @1:36"},
+		{"x = [t(order_id=1) for t in [fleet.get_order]]", "fleet.get_order -1 @1:6 @1:36"},
 		{"get = fleet.get_order\nget(order_id=1)", "fleet.get_order -1 @1:13 @2:1"},
 		{"x = tools[\"fleet.get_order\"](order_id=1)", "fleet.get_order 1 @1:5"},
 		{"xs = [1, 2]\nxs.append(3)\nfor x in xs:\n  " + get, "fleet.get_order -1 @4:3"},

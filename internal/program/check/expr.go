@@ -498,32 +498,60 @@ func (c *checker) faultOrName(v *value, at syntax.Position, name, instead string
 	}
 }
 
-// start is where an expression begins. It looks no farther than needed: the span of an expression takes as long as it is deep.
+// maxStart is how far start looks.
+const maxStart = 64
+
+// start is where an expression begins, or a place in one that is very deep. It looks no farther than needed: the span of an expression
+// takes as long as it is deep.
 func start(e syntax.Expr) syntax.Position {
-	for range 1000 {
+	var at syntax.Position
+	for range maxStart {
 		switch x := e.(type) {
 		case *syntax.BinaryExpr:
-			e = x.X
+			e, at = x.X, x.OpPos
 		case *syntax.CallExpr:
-			e = x.Fn
+			e, at = x.Fn, x.Lparen
 		case *syntax.DotExpr:
-			e = x.X
+			e, at = x.X, x.Name.NamePos
 		case *syntax.IndexExpr:
-			e = x.X
+			e, at = x.X, x.Lbrack
 		case *syntax.SliceExpr:
-			e = x.X
+			e, at = x.X, x.Lbrack
 		case *syntax.CondExpr:
-			e = x.True
+			e, at = x.True, x.If
+		case *syntax.DictEntry:
+			e, at = x.Key, x.Colon
 		case *syntax.TupleExpr:
 			if x.Lparen.IsValid() || len(x.List) == 0 {
 				return x.Lparen
 			}
-			e = x.List[0]
-		case *syntax.DictEntry:
-			e = x.Key
+			e, at = x.List[0], startOf(x.List[0], at)
 		default:
-			return syntax.Start(e)
+			return startOf(e, at)
 		}
 	}
-	return syntax.Position{}
+	return at
+}
+
+// startOf is the place of an expression whose first token is known at once.
+func startOf(e syntax.Expr, otherwise syntax.Position) syntax.Position {
+	switch x := e.(type) {
+	case *syntax.Ident:
+		return x.NamePos
+	case *syntax.Literal:
+		return x.TokenPos
+	case *syntax.ParenExpr:
+		return x.Lparen
+	case *syntax.ListExpr:
+		return x.Lbrack
+	case *syntax.DictExpr:
+		return x.Lbrace
+	case *syntax.Comprehension:
+		return x.Lbrack
+	case *syntax.LambdaExpr:
+		return x.Lambda
+	case *syntax.UnaryExpr:
+		return x.OpPos
+	}
+	return otherwise
 }

@@ -166,10 +166,8 @@ func (v *value) items() *value {
 // join is what is known of values that are a or b.
 func (c *checker) join(a, b *value) *value { return c.joined(a, b, 0) }
 
-const (
-	// maxJoin is how deep types in types are joined.
-	maxJoin = 6
-)
+// maxJoin is how deep types in types are joined.
+const maxJoin = 4
 
 func (c *checker) joined(a, b *value, depth int) *value {
 	switch {
