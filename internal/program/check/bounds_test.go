@@ -65,7 +65,7 @@ func TestTimeIsLinear(t *testing.T) {
 	for name, text := range large() {
 		file, err := parse(text)
 		if err != nil {
-			continue // the parser has bounds of its own
+			continue // the parser refuses it
 		}
 		began := time.Now()
 		_, findings := Program(file, w, nil)

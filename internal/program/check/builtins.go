@@ -255,7 +255,8 @@ func (c *checker) takes(b *builtin, name string, args []*value, at syntax.Positi
 
 func (c *checker) getattr(a arguments, args []*value) *value {
 	name := args[1]
-	if !name.is(kString) || name.text == nil {
+	if !name.is(kString) || name.text == nil || storing(*name.text) {
+		c.now.isWild = true
 		return only(kAny)
 	}
 	v := args[0]
