@@ -42,7 +42,7 @@ var right = []string{
 	"xs = [1]\nys = [xs]\nfor i in range(2):\n  z = ys[0]\n  z.append('a')\nresult = xs[1] + 'b'",
 	"y = [1]\nxs = [y]\nxs[0] += ['a']\nresult = y[1] + 'b'",
 	// Variables that have several values.
-	"x = 1\nfor i in range(3):\n  y = x\n  x = 'a'\nresult = x + 'b'",
+	"x = 1\nfor i in range(3):\n  y = [x]\n  x = 'a'\nresult = x + 'b'",
 	"x = 1\nfor i in range(3):\n  if i > 0:\n    y = x + 'b'\n  x = 'a'\nresult = y",
 	"def f():\n  return x + 'b'\nx = 1\nx = 'a'\nresult = f()",
 	"x = None\nfor i in range(2):\n  if x == None:\n    x = fleet.get_order(order_id=1)\n  else:\n    y = x.id + 1\nresult = y",

@@ -278,7 +278,7 @@ func wellKnown(md protoreflect.MessageDescriptor) (t *Type, ok bool) {
 	return nil, true
 }
 
-// maxDepth bounds how far a value may be nested in schemas that are looked at at once. Objects count from 0 again, because their fields
+// maxDepth bounds how far a value may be nested in schemas that are read at once. Objects count from 0 again, because their fields
 // wait until they are asked for.
 const maxDepth = 32
 
