@@ -40,7 +40,7 @@ var builtins = sync.OnceValue(func() map[string]*builtin {
 	newList := func(k kind) func(c *checker, args []*value) *value {
 		return func(c *checker, args []*value) *value {
 			if len(args) == 0 {
-				return c.made(&value{kind: k, elem: only(kAny), most: 1})
+				return c.made(&value{kind: k, most: 1})
 			}
 			return c.made(&value{kind: k, elem: itemsOf(args[0]), most: args[0].length()})
 		}

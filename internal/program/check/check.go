@@ -133,12 +133,6 @@ type Planned struct {
 	Places []syntax.Position
 }
 
-// IsDestructive reports whether the calls may need consent.
-func (p Planned) IsDestructive() bool {
-	hint := p.Tool.Annotations.Destructive
-	return p.Tool.Metadata.Destructive || hint != nil && *hint
-}
-
 const (
 	// maxFindings bounds what is reported. One more says how many there are.
 	maxFindings = 100
@@ -146,6 +140,8 @@ const (
 	rounds = 4
 	// maxSteps bounds the work of one program beside the passes themselves: types in types.
 	maxSteps = 50_000
+	// maxCompared bounds the names of tools that unknown ones are compared with.
+	maxCompared = 20_000
 	// maxNames bounds the variables that an unknown name is compared with.
 	maxNames = 1000
 	// resultName is the global whose value is that of the program, inputsName the one that has the inputs.
@@ -235,10 +231,16 @@ func (c *checker) nearestName(file *syntax.File, name string) string {
 	if near := schema.Nearest(name, known); near != "" {
 		return near
 	}
-	if near := c.world.Catalog.Nearest(name, 1); len(near) > 0 {
-		return near[0]
+	return c.nearestTool(name)
+}
+
+// nearestTool is the name of the tool that was most likely meant; empty for none. It looks at a number of names in all.
+func (c *checker) nearestTool(name string) string {
+	if c.compared > maxCompared {
+		return ""
 	}
-	return ""
+	c.compared += len(c.world.Catalog.Tools())
+	return strings.Join(c.world.Catalog.Nearest(name, 1), "")
 }
 
 // planned is the plan, by the places of the first calls.

@@ -199,7 +199,7 @@ func TestPlan(t *testing.T) {
 		var lines []string
 		for _, p := range plan {
 			line := p.Tool.Name
-			if p.IsDestructive() {
+			if p.Tool.Metadata.Destructive {
 				line += "!"
 			}
 			line += fmt.Sprintf(" %d", p.AtMost)

@@ -138,14 +138,11 @@ func (c *checker) module(name string) *value {
 	return nil
 }
 
-// elements is what the elements of a list may be.
+// elements is what the elements of a list may be; nil for none.
 func (c *checker) elements(list []syntax.Expr) *value {
 	var elem *value
 	for _, e := range list {
-		elem = c.join(elem, c.expr(e).plain())
-	}
-	if elem == nil {
-		return only(kAny)
+		elem = c.join(elem, c.expr(e).plain().orAny())
 	}
 	return elem
 }
@@ -169,7 +166,7 @@ func (c *checker) dict(e *syntax.DictExpr) *value {
 	for _, one := range e.List {
 		elem = c.join(elem, c.entry(one).plain())
 	}
-	return c.made(&value{kind: kDict, elem: elem.orAny(), most: len(e.List) + 1})
+	return c.made(&value{kind: kDict, elem: elem, most: len(e.List) + 1})
 }
 
 // entry is the value of an element or of an entry of a dict.
@@ -334,9 +331,7 @@ func (c *checker) toolByName(e *syntax.IndexExpr, key *value) *value {
 }
 
 func (c *checker) unknownTool(at syntax.Position, name string) {
-	c.report(at, ruleUnknownTool, "there is no tool "+name, c.hint(func() string {
-		return strings.Join(c.world.Catalog.Nearest(name, 1), "")
-	}))
+	c.report(at, ruleUnknownTool, "there is no tool "+name, c.hint(func() string { return c.nearestTool(name) }))
 }
 
 // hint computes what to write, for findings that are shown.

@@ -189,9 +189,9 @@ func (c *checker) result(op syntax.Token, a, b *value) *value {
 	case syntax.PLUS:
 		switch {
 		case a.is(kList) && b.is(kList):
-			return c.made(&value{kind: kList, elem: c.join(a.element(), b.element()), most: added(a.most, b.most)})
+			return c.made(&value{kind: kList, elem: c.join(a.held(), b.held()), most: added(a.most, b.most)})
 		case a.is(kTuple) && b.is(kTuple):
-			return &value{kind: kTuple, elem: c.join(a.element(), b.element()), most: added(a.most, b.most)}
+			return &value{kind: kTuple, elem: c.join(a.held(), b.held()), most: added(a.most, b.most)}
 		case a.is(kString) && b.is(kString):
 			return only(kString)
 		}

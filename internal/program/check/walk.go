@@ -21,6 +21,8 @@ type checker struct {
 
 	// round counts the passes, steps what is left of maxSteps.
 	round, steps int
+	// compared counts the names of tools that unknown ones were compared with.
+	compared int
 
 	// defs are the functions by the variables that have no other value, functions all of them by their nodes.
 	defs      map[*syntax.Ident]*function
@@ -224,7 +226,7 @@ func (c *checker) set(id *syntax.Ident, v *value, isFresh bool) {
 	key := variable(id)
 	if stored := c.before.stored[key]; stored != nil && v.is(kList, kDict, kSet) && !v.isResult {
 		own := *v
-		own.elem, own.most, own.parts = c.join(v.element(), stored), 0, nil
+		own.elem, own.most, own.parts = c.join(v.held(), stored), 0, nil
 		v = &own
 	}
 	if !isFresh && v.is(kList, kDict, kSet, kAny) && !v.isResult {
