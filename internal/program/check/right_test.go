@@ -41,6 +41,7 @@ var right = []string{
 	"xs = [1]\ndef f():\n  return xs\nf().append('a')\nresult = xs[1] + 'b'",
 	"xs = [1]\nys = [xs]\nfor i in range(2):\n  z = ys[0]\n  z.append('a')\nresult = xs[1] + 'b'",
 	"y = [1]\nxs = [y]\nxs[0] += ['a']\nresult = y[1] + 'b'",
+	"a = [1]\na += {'k': 1}\na += set(['s'])\nresult = a[1] + a[2]",
 	// Lists that begin empty.
 	"xs = []\nys = xs\nys.append('a')\nresult = xs[0] + 'b'",
 	"xs = []\nif inputs:\n  xs = ['a']\nresult = xs[0] + 'b'",

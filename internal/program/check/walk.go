@@ -535,7 +535,12 @@ func (c *checker) assignment(s *syntax.AssignStmt) {
 	}
 	old := c.expr(s.LHS)
 	op := s.Op - syntax.PLUS_EQ + syntax.PLUS
-	made := c.binary(s.OpPos, op, old, v)
+	var made *value
+	if op == syntax.PLUS && old.is(kList) && !v.isAny() && v.items() != nil {
+		made = old // it takes the elements of any value that has some
+	} else {
+		made = c.binary(s.OpPos, op, old, v)
+	}
 	if id, ok := s.LHS.(*syntax.Ident); ok {
 		if old.is(kList, kDict, kSet, kAny) && !old.isResult {
 			c.store(s.LHS, old, c.added(old, v))
