@@ -119,7 +119,7 @@ result = [due, str(due), due > "2026-03-01T11:00:00Z", due - o.placed_at, o.expe
 		{"inputs", "result = [inputs.a, inputs['b'].c, inputs.b.d[0], sorted(inputs), type(inputs), [k for k in inputs], inputs.b.get('zz'), len(inputs.b)]", `{"a":12345678901234567890,"b":{"c":null,"d":[1.5]}}`,
 			`["12345678901234567890",null,1.5,["a","b"],"dict",["a","b"],null,2]`},
 		{"items of an object", "result = [inputs.items[0], [k for k, v in inputs.b.items()]]", `{"items":[1],"b":{"x":1}}`, `[1,["x"]]`},
-		{"augmented", "x = 1\nx += 2\nl = [1]\nm = l\nl += [2]\nd = {}\nfor i in range(4):\n  d[i % 2] = d.get(i % 2, 0) + i\nd[1] *= 10\ns = 'a'\ns += 'b'\nd |= {5: 6}\nresult = [x, m, d, s]", "", `[3,[1,2],{"0":2,"1":40,"5":6},"ab"]`},
+		{"augmented", "x = 1\nx += 2\nq = [1]\nm = q\nx = 3\nq += [2]\nd = {}\nfor i in range(4):\n  d[i % 2] = d.get(i % 2, 0) + i\nd[1] *= 10\ns = 'a'\ns += 'b'\nd |= {5: 6}\nresult = [x, m, d, s]", "", `[3,[1,2],{"0":2,"1":40,"5":6},"ab"]`},
 		{"swap", "a = [1, 2, 3]\na[0], a[2] = a[2], a[0]\n(x, y), z = (1, 2), 3\nresult = [a, x, y, z, a[::-1], a[1:], 'abc'[-2:], 'abc'[::-1]]", "", `[[3,2,1],1,2,3,[1,2,3],[2,1],"bc","cba"]`},
 		{"functions", "def f(x, y=2, *rest, **kw):\n  return [x, y, rest, kw]\ng = lambda a: a * 2\nresult = [f(1), f(1, 3, 4, z=5), f(*[7, 8], **{'q': 9}), g(4), sorted([3, 1, 2], key=lambda v: -v), max(['a', 'bbb'], key=len), min([], default=0)]", "",
 			`[[1,2,[],{}],[1,3,[4],{"z":5}],[7,8,[],{"q":9}],8,[3,2,1],"bbb",0]`},
