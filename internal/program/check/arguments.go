@@ -229,7 +229,7 @@ func misfit(v *value, t *types.Type) (rule, found string) {
 	if t.Kind == types.String && t.Name != "" && v.is(kList, kTuple, kSet) {
 		return "", "" // the paths of a mask
 	}
-	if !v.is(fits()[t.Kind]...) {
+	if isNumeric := t.Kind == types.Int || t.Kind == types.Float; !v.is(fits()[t.Kind]...) || isNumeric && t.Schema && v.is(kString) {
 		return ruleWrongType, v.words()
 	}
 	switch {
