@@ -5,7 +5,9 @@ package program
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.starlark.net/starlark"
@@ -32,6 +34,7 @@ func (r *run) builtins() map[string]function {
 			return r.extreme("max", syntax.GT, t, a, k)
 		},
 		"sum":       r.sum,
+		"round":     round,
 		"timestamp": ofText("timestamp", parseTimestamp),
 		"duration":  ofText("duration", parseDuration),
 	}
@@ -364,6 +367,31 @@ func (r *run) sum(_ *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tup
 		return starlark.MakeInt(0), nil
 	}
 	return total, nil
+}
+
+// round is a number with some digits behind the point, or the nearest integer. What is in the middle goes to the even one.
+func round(_ *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var number starlark.Value
+	var digits starlark.Value = starlark.None
+	if err := starlark.UnpackArgs("round", args, kwargs, "number", &number, "ndigits?", &digits); err != nil {
+		return nil, err
+	}
+	f, isNumber := starlark.AsFloat(number)
+	_, isWhole := number.(starlark.Int)
+	switch {
+	case !isNumber:
+		return nil, fmt.Errorf("round: %s is not a number", number.Type())
+	case isWhole:
+		return number, nil
+	case digits == starlark.None:
+		return starlark.NumberToInt(starlark.Float(math.RoundToEven(f)))
+	}
+	n, err := starlark.AsInt32(digits)
+	if err != nil || n < 0 || n > 15 {
+		return nil, errors.New("round: ndigits is from 0 to 15")
+	}
+	f, err = strconv.ParseFloat(strconv.FormatFloat(f, 'f', n, 64), 64)
+	return starlark.Float(f), err
 }
 
 func intOf(b starlark.Bool) starlark.Int {

@@ -179,7 +179,7 @@ func (c *callable) prepare(args starlark.Tuple, kwargs []starlark.Tuple) (*pendi
 		if kw[1] == starlark.None {
 			continue
 		}
-		value, _, err := c.run.json(kw[1], c.run.limits.Memory/2, false)
+		value, _, err := c.run.json(kw[1], (c.run.limits.Memory-c.run.memory)/4, false)
 		if err != nil {
 			return nil, fmt.Errorf("argument %s of %s: %w", name, c.tool.Name, err)
 		}
