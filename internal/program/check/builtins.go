@@ -71,6 +71,7 @@ var builtins = sync.OnceValue(func() map[string]*builtin {
 		"range":     {least: 1, most: 3, result: ranged, isFresh: true},
 		"repr":      {least: 1, most: 1, result: result(kString), isFresh: true},
 		"reversed":  {least: 1, most: 1, wants: "items", result: newList(kList), isFresh: true},
+		"round":     {least: 1, most: 2, named: []string{"number", "ndigits"}, result: unknown, isFresh: true},
 		"set":       {most: 1, wants: "items", result: newList(kSet), isFresh: true},
 		"sorted":    {least: 1, most: 3, named: []string{"iterable", "key", "reverse"}, wants: "items", result: newList(kList), isFresh: true},
 		"str":       {least: 1, most: 1, result: result(kString), isFresh: true},
