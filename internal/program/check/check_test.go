@@ -166,6 +166,27 @@ result = r.notes[0].text + "!"
 	}
 }
 
+// TestInputs knows the inputs by their JSON.
+func TestInputs(t *testing.T) {
+	t.Parallel()
+	w := &World{Catalog: build(t, demo)}
+	for _, tt := range []struct{ inputs, program, want string }{
+		{`{"a":{"b":["x"]}}`, `result = inputs.a.b[0] + inputs["a"]["b"][0]`, ""},
+		{`{"a":{"b":["x"]}}`, `result = inputs.a.c`, "1:19 unknown-field: a dict has no field c; it has b\n"},
+		{`{"a":"x"}`, `result = inputs.a + 1`, "1:19 wrong-operands: + does not take a string and an int -> str(…)\n"},
+		{`{"id":"first"}`, `result = fleet.get_order(order_id=inputs.id)`, "1:35 wrong-type: order_id wants an int of 64 bits from 0, found the string \"first\"\n"},
+		{`{"id":"7"}`, `result = fleet.get_order(order_id=inputs.id)`, ""},
+		{"", `result = inputs.a`, "1:17 unknown-field: inputs has no field a; it has none\n"},
+		{"null", `result = inputs.get("a", 1) + 1`, ""},
+		{"[1]", `result = inputs[0]`, ""},
+	} {
+		_, findings := Program(mustParse(t, tt.program), w, []byte(tt.inputs))
+		if diff := cmp.Diff(tt.want, show(findings)); diff != "" {
+			t.Errorf("%s with %s:\n%s", tt.program, tt.inputs, diff)
+		}
+	}
+}
+
 // TestPlan counts calls.
 func TestPlan(t *testing.T) {
 	t.Parallel()

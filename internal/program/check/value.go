@@ -322,8 +322,14 @@ const (
 	maxDigits = 40
 )
 
-// inputValue is what is known of the inputs.
-func inputValue(text []byte) *value { return jsonValue(jsontext.Trim(text), 0) }
+// inputValue is what is known of the inputs. Null is no inputs.
+func inputValue(text []byte) *value {
+	text = jsontext.Trim(text)
+	if len(text) == 0 || string(text) == "null" {
+		text = []byte(jsontext.EmptyObject)
+	}
+	return jsonValue(text, 0)
+}
 
 func jsonValue(raw []byte, depth int) *value {
 	switch {
