@@ -126,7 +126,7 @@ func (r *run) tool(t *catalog.Tool) *callable {
 	if known, ok := r.tools[t]; ok {
 		return known
 	}
-	c := &callable{run: r, tool: t, input: types.Input(t), output: types.Output(t)}
+	c := &callable{run: r, tool: t, input: r.world.Input(t), output: r.world.Output(t)}
 	r.tools[t] = c
 	return c
 }

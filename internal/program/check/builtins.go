@@ -9,8 +9,6 @@ import (
 	"sync"
 
 	"go.starlark.net/syntax"
-
-	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // toolsName is the global by which tools are reached by their names, jsonName the one with encode and decode.
@@ -225,7 +223,7 @@ func (c *checker) builtinArguments(b *builtin, name string, a arguments) []*valu
 			c.expr(n.value)
 		}
 		if !b.takesNames && !slices.Contains(b.named, n.name.Name) {
-			c.report(n.name.NamePos, ruleUnknownArgument, fmt.Sprintf("%s has no argument %s", name, n.name.Name)+has(b.named), schema.Nearest(n.name.Name, b.named))
+			c.report(n.name.NamePos, ruleUnknownArgument, fmt.Sprintf("%s has no argument %s", name, n.name.Name)+has(b.named), nearest(n.name.Name, b.named))
 		}
 	}
 	if a.rest != nil {

@@ -219,6 +219,23 @@ func (c *checker) resolve(file *syntax.File) {
 	}
 }
 
+// maxSwapped bounds the names in which swapped letters are looked for, and maxKnown those that they are compared with.
+const maxSwapped, maxKnown = 24, 200
+
+// nearest is the known name that a writer most likely meant, empty for none: one in which few letters are others, or two are swapped.
+func nearest(name string, known []string) string {
+	if near := schema.Nearest(name, known); near != "" || len(name) > maxSwapped || len(known) > maxKnown {
+		return near
+	}
+	for i := range len(name) - 1 {
+		swapped := name[:i] + name[i+1:i+2] + name[i:i+1] + name[i+2:]
+		if near := schema.Nearest(swapped, known); near != "" {
+			return near
+		}
+	}
+	return ""
+}
+
 // nearestName is what a writer most likely meant by a name that nothing has.
 func (c *checker) nearestName(file *syntax.File, name string) string {
 	known := append(builtinNames(), inputsName, toolsName, jsonName)
@@ -228,7 +245,7 @@ func (c *checker) nearestName(file *syntax.File, name string) string {
 			known = append(known, b.First.Name)
 		}
 	}
-	if near := schema.Nearest(name, known); near != "" {
+	if near := nearest(name, known); near != "" {
 		return near
 	}
 	return c.nearestTool(name)

@@ -12,7 +12,6 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/outrigger-mcp/outrigger/internal/program/types"
-	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // expr finds out what is known of an expression.
@@ -405,7 +404,7 @@ func (c *checker) attribute(v *value, name string, at syntax.Position) *value {
 		return found.orAny()
 	case kJSON:
 		if name != "encode" && name != "decode" {
-			c.report(at, ruleUnknownField, "json has no "+name+"; it has encode, decode", schema.Nearest(name, []string{"encode", "decode"}))
+			c.report(at, ruleUnknownField, "json has no "+name+"; it has encode, decode", nearest(name, []string{"encode", "decode"}))
 			return only(kAny)
 		}
 		return &value{kind: kMethod, name: name, of: v}
@@ -452,7 +451,7 @@ func (c *checker) unknownField(at syntax.Position, v *value, name string, known 
 		what = inputsName
 	}
 	message := fmt.Sprintf("%s has no field %s", what, name)
-	c.report(at, ruleUnknownField, message+c.hint(func() string { return has(known) }), c.hint(func() string { return schema.Nearest(name, known) }))
+	c.report(at, ruleUnknownField, message+c.hint(func() string { return has(known) }), c.hint(func() string { return nearest(name, known) }))
 }
 
 // maxListed is how many names a message shows.
@@ -484,7 +483,7 @@ func (c *checker) method(v *value, name string, at syntax.Position) *value {
 		if v.kind == kDict {
 			return fmt.Sprintf("[%q]", name)
 		}
-		return schema.Nearest(name, known)
+		return nearest(name, known)
 	})
 	c.faultOrName(v, at, name, instead)
 	return only(kAny)
