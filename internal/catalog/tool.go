@@ -415,6 +415,8 @@ type Paging struct {
 	Token, Next string
 	// Size is the name of the field of the request, in JSON, that says how many items a page may have; empty if there is none.
 	Size string
+	// Items is the name of the field of the response, in JSON, that has the items of a page.
+	Items string
 	// All: a call fetches all pages.
 	All bool
 
@@ -433,7 +435,7 @@ func pagingOf(t *Tool, declared *configv1.ToolOptions) *Paging {
 	if token == nil || next == nil || items == nil {
 		return nil
 	}
-	p := &Paging{Token: token.JSONName(), Next: next.JSONName(), All: declared.GetAllPages(), token: token.Number(), next: next.Number(), items: items.Number()}
+	p := &Paging{Token: token.JSONName(), Next: next.JSONName(), Items: items.JSONName(), All: declared.GetAllPages(), token: token.Number(), next: next.Number(), items: items.Number()}
 	if size := sizeField(md.Input()); size != nil {
 		p.Size, p.size = size.JSONName(), size.Number()
 	}

@@ -169,6 +169,19 @@ func (v View) Required() []string {
 	return out
 }
 
+// Keyword returns the value of a keyword, and whether the schema has it here.
+func (v View) Keyword(name string) (value []byte, ok bool) { return jsontext.Lookup(v.node, name) }
+
+// Branches returns the places of the schemas in a list, such as that of anyOf.
+func (v View) Branches(keyword string) []View {
+	var out []View
+	list, _ := jsontext.Lookup(v.node, keyword)
+	for node := range jsontext.Elements(list) {
+		out = append(out, viewAt(v.root, node))
+	}
+	return out
+}
+
 // IsFixed reports whether nothing here may be left out, apart from members that are not required: the schema has rules about
 // members or elements that a View does not weigh.
 func (v View) IsFixed() bool {
