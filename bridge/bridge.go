@@ -171,7 +171,7 @@ type Options struct {
 	// ResultBudget is the maximum size of a result for a model in bytes, above which it is cut; zero cuts none. A tool's own
 	// budget takes precedence.
 	ResultBudget int
-	// Compact offers three tools in the place of all. The zero value does not.
+	// Compact offers a few tools in the place of all, and one that runs programs. The zero value does not.
 	Compact compact.Options
 	// Log receives one line per call; nil discards. CallLog selects the calls.
 	Log     *zap.Logger
@@ -236,7 +236,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	rules := &rulebook{rules: opts.Rules}
 	p := &parts{
 		directory: &directory{
-			catalogs: catalogs, catalogWait: opts.CatalogWait, authorities: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered(), rules: opts.Rules,
+			catalogs: catalogs, catalogWait: opts.CatalogWait, authorities: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered() || opts.Compact.HasPrograms, rules: opts.Rules,
 		},
 		counter:    &counter{stats: opts.Stats},
 		gatekeeper: &gatekeeper{policy: opts.Gate, rules: opts.Rules, canConfirm: opts.Confirm},

@@ -13,8 +13,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// Compact returns the catalog that offers three tools in the place of all: one to search them, one to describe and one to
-// call any of them. Everything else is that of c. It is the same one each time.
+// Compact returns the catalog that offers a few tools in the place of all: one to search them, one to describe and one to
+// call any of them, and where there are programs one to run those. Everything else is that of c. It is the same one each time.
 func (c *Catalog) Compact() (*Catalog, error) {
 	c.compact.once.Do(func() { c.compact.catalog, c.compact.err = c.compacted() })
 	return c.compact.catalog, c.compact.err
@@ -23,26 +23,70 @@ func (c *Catalog) Compact() (*Catalog, error) {
 func (c *Catalog) compacted() (*Catalog, error) {
 	out := *c
 	out.own, out.growth, out.byName, out.compact = &lists{}, nil, map[string]*Tool{}, &compacted{}
-	for _, made := range []struct {
-		kind   Compact
-		tool   *outriggerv1.Tool
-		strict string
-	}{{CompactCall, callTool(c.isStrict), strictCall}, {CompactDescribe, describeTool(), strictDescribe}, {CompactSearch, searchTool(c.contents(), c.isStrict), strictSearch()}} { // by name
-		if !c.isStrict {
-			made.strict = ""
-		}
-		t, err := newCompactTool(made.kind, made.tool, made.strict)
+	own := []ownTool{{CompactCall, callTool(c.isStrict), strictCall}, {CompactDescribe, describeTool(), strictDescribe}} // by name
+	if c.reserved.programs {
+		own = append(own, c.runTool())
+	}
+	own = append(own, ownTool{CompactSearch, searchTool(c.contents(), c.isStrict), strictSearch()})
+	for _, made := range own {
+		t, err := c.newCompactTool(made)
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range t.names() {
-			out.byName[name] = t
-		}
-		out.own.visible, out.own.all = append(out.own.visible, t), append(out.own.all, t)
+		out.add(t)
 	}
 	out.digests = digests{}.with(out.own.visible)
 	out.fingerprint = out.digests.sum()
 	return &out, nil
+}
+
+// add adds a tool of the sidecar's own to a copy of a catalog.
+func (c *Catalog) add(t *Tool) {
+	for _, name := range t.names() {
+		c.byName[name] = t
+	}
+	c.own.visible, c.own.all = append(c.own.visible, t), append(c.own.all, t)
+}
+
+// WithPrograms returns the catalog with the tool that runs programs beside all others, where there are programs; else c. It is the same
+// one each time.
+func (c *Catalog) WithPrograms() (*Catalog, error) {
+	if !c.reserved.programs {
+		return c, nil
+	}
+	c.compact.besides.Do(func() { c.compact.full, c.compact.fullErr = c.withPrograms() })
+	return c.compact.full, c.compact.fullErr
+}
+
+func (c *Catalog) withPrograms() (*Catalog, error) {
+	t, err := c.newCompactTool(c.runTool())
+	if err != nil {
+		return nil, err
+	}
+	out, all := *c, c.lists()
+	out.own = &lists{visible: slices.Clone(all.visible), all: slices.Clone(all.all), services: all.services}
+	out.growth, out.compact, out.byName = nil, &compacted{}, make(map[string]*Tool, 2*len(all.all))
+	for _, one := range all.all {
+		if one.Hidden {
+			continue
+		}
+		for _, name := range one.names() {
+			out.byName[name] = one
+		}
+	}
+	out.add(t)
+	slices.SortFunc(out.own.visible, inOrder)
+	slices.SortFunc(out.own.all, inOrder)
+	out.digests = digests{}.with(out.own.visible)
+	out.fingerprint = out.digests.sum()
+	return &out, nil
+}
+
+// ownTool is a tool of the sidecar's own, and its input schema in lists of the profile strict.
+type ownTool struct {
+	kind   Compact
+	tool   *outriggerv1.Tool
+	strict string
 }
 
 // What the profile strict shows in the place of the input schemas: every property is required, no object is open, and limits are
@@ -72,8 +116,9 @@ func strictSearch() string {
 // an object too.
 func (c *Catalog) TakesArgumentsAsText() bool { return c.isStrict }
 
-// newCompactTool makes one of the three tools. shown is its input schema in lists, if that is not the declared one.
-func newCompactTool(kind Compact, declared *outriggerv1.Tool, shown string) (*Tool, error) {
+// newCompactTool makes a tool of the sidecar's own.
+func (c *Catalog) newCompactTool(of ownTool) (*Tool, error) {
+	kind, declared := of.kind, of.tool
 	hints := declared.GetAnnotations()
 	t := &Tool{
 		Name: declared.GetName(), MCPName: MCPName(declared.GetName()), NativeName: declared.GetName(), Native: true, Compact: kind,
@@ -85,8 +130,8 @@ func newCompactTool(kind Compact, declared *outriggerv1.Tool, shown string) (*To
 	if err := t.declareNative(declared, nil); err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Name, err)
 	}
-	if shown != "" {
-		t.Input = schema.Fixed(&schema.Schema{Canonical: t.Input.Canonical(), Advertised: json.RawMessage(shown)})
+	if c.isStrict {
+		t.Input = schema.Fixed(&schema.Schema{Canonical: t.Input.Canonical(), Advertised: json.RawMessage(of.strict)})
 	}
 	return t, t.seal()
 }
@@ -171,7 +216,7 @@ func (c *Catalog) listBytes(most int) int {
 	return n
 }
 
-// Compact is what one of the three tools does that stand for a whole catalog.
+// Compact is what one of the tools does that stand for a whole catalog.
 type Compact uint8
 
 const (
@@ -183,6 +228,8 @@ const (
 	CompactDescribe
 	// CompactCall calls a tool.
 	CompactCall
+	// CompactRun runs a program.
+	CompactRun
 )
 
 // Names of these tools, and of their arguments.
@@ -190,6 +237,7 @@ const (
 	SearchName   = "catalog.search"
 	DescribeName = "catalog.describe"
 	CallName     = "catalog.call"
+	RunName      = "catalog.run"
 
 	QueryArgument      = "query"
 	LimitArgument      = "limit"
@@ -197,6 +245,9 @@ const (
 	ArgumentsArgument  = "arguments"
 	FieldsArgument     = "fields"
 	StreamTimeArgument = "stream_time"
+	ProgramArgument    = "program"
+	InputsArgument     = "inputs"
+	DryRunArgument     = "dry_run"
 )
 
 const (
@@ -217,15 +268,28 @@ func CompactOf(name string) Compact {
 		return CompactDescribe
 	case CallName, "catalog_call":
 		return CompactCall
+	case RunName, "catalog_run":
+		return CompactRun
 	}
 	return NotCompact
 }
 
-// reservedName says that one of a tool's names is that of a tool of the compact catalog; empty if none is.
-func reservedName(names []string) string {
-	at := slices.IndexFunc(names, func(name string) bool { return CompactOf(name) != NotCompact })
-	if at < 0 {
+// reserved are the names that a catalog keeps for the sidecar's own tools: those of its compact form, and that of the tool that runs
+// programs.
+type reserved struct{ compact, programs bool }
+
+// name says that one of a tool's names is kept; empty if none is.
+func (r reserved) name(names []string) string {
+	at := slices.IndexFunc(names, func(name string) bool {
+		kind := CompactOf(name)
+		return r.programs && kind == CompactRun || r.compact && kind != NotCompact && kind != CompactRun
+	})
+	switch {
+	case at < 0:
 		return ""
+	case CompactOf(names[at]) == CompactRun:
+		return fmt.Sprintf("the name %q is that of the sidecar's own tool that runs programs; set (outrigger.v1.tool).name or name it in the overlay, "+
+			"omit it with --exclude, or use --programs off", names[at])
 	}
 	return fmt.Sprintf("the name %q is that of a tool of the sidecar's own in compact mode; set (outrigger.v1.tool).name or name it in the overlay, "+
 		"omit it with --exclude, or use --catalog-mode full", names[at])
