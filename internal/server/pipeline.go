@@ -22,6 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/offer"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/program"
 	"github.com/outrigger-mcp/outrigger/internal/server/replicas"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 	"github.com/outrigger-mcp/outrigger/internal/server/webhook"
@@ -169,6 +170,7 @@ func (a *App) openPipeline() error {
 		Rules:       a.bridgeRules(),
 		Confirm:     a.confirms,
 		Compact:     compact.OptionsOf(a.cfg.GetCatalog()),
+		Programs:    programsOf(a.cfg),
 
 		RepairArguments: a.cfg.GetRepairArguments(),
 		Native:          only.Native, Sealer: a.shared.Sealer, Tasks: a.shared.Tasks,
@@ -284,4 +286,20 @@ func (a *App) sessionEnded(e session.Ended) {
 		s.ErrorType = errorEvicted
 	}
 	a.stats.EndSession(s)
+}
+
+// programsOf are the bounds of programs that a configuration describes; nil where none are run.
+func programsOf(cfg *configv1.Config) *bridge.Programs {
+	c := cfg.GetCatalog().GetPrograms()
+	if !catalog.RunsPrograms(cfg.GetCatalog()) {
+		return nil
+	}
+	return &bridge.Programs{
+		Limits: program.Limits{
+			Bytes: int(c.GetMaxProgramBytes()), Depth: int(c.GetMaxDepth()), Steps: uint64(c.GetMaxSteps()), //nolint:gosec // not negative
+			Calls: int(c.GetMaxCalls()), Parallel: int(c.GetMaxParallel()), Time: c.GetMaxTime().AsDuration(),
+			Memory: c.GetMaxMemoryBytes(), Result: c.GetMaxMemoryBytes(), // and what any result may have
+		},
+		MaxRunning: int(c.GetMaxRunning()), Share: policy.CallerShare(cfg.GetLimits()), AskEach: c.GetAsk() == "each",
+	}
 }
