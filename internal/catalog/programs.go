@@ -73,9 +73,9 @@ const (
 // sampled is a tool that an example may call.
 type sampled struct {
 	tool *Tool
-	// call is the name with the arguments that each call needs, without the closing bracket.
+	// name is that of the tool, and arguments are those that each call needs.
 	name, arguments string
-	// argument is a text that a call may have, and value one for it; empty for none.
+	// argument is what a call may have, and value a literal for it; empty for none.
 	argument, value string
 	// list is a list of messages in the result, and in each of them the text field; where there is no list, field is one of the result.
 	list, field string
@@ -105,7 +105,7 @@ func (c *Catalog) programExamples() (out []string) {
 		}
 	}
 	if get != nil {
-		add("one = %s\nresult = one.%s", get.with(get.value), get.field)
+		add("one = %s\nresult = one.%s", get.call(), get.field)
 	}
 	if list != nil {
 		add("found = %s(%s)\nresult = [x.%s for x in found.%s]", list.name, list.arguments, list.field, list.list)
@@ -113,9 +113,9 @@ func (c *Catalog) programExamples() (out []string) {
 	switch {
 	case get == nil || get.argument == "":
 	case list != nil && list.key != "" && list.tool.Metadata.Module == get.tool.Metadata.Module:
-		add("found = %s(%s)\nall = parallel([%s for x in found.%s])\nresult = [a.%s for a in all]", list.name, list.arguments, get.given("x."+list.key), list.list, get.field)
+		add("found = %s(%s)\ngot = parallel([%s for x in found.%s])\nresult = [g.%s for g in got]", list.name, list.arguments, get.given("x."+list.key), list.list, get.field)
 	default:
-		add("all = parallel([%s for i in inputs.ids])\nresult = [a.%s for a in all]", get.given("i"), get.field)
+		add("got = parallel([%s for i in inputs.ids])\nresult = [g.%s for g in got]", get.given("i"), get.field)
 	}
 	return out
 }
@@ -132,12 +132,12 @@ func (s *sampled) rank(verb string) int {
 	return n
 }
 
-// with is a call with a value for the argument, a text.
-func (s *sampled) with(value string) string {
+// call is a call with a value for the argument.
+func (s *sampled) call() string {
 	if s.argument == "" {
 		return s.name + "(" + s.arguments + ")"
 	}
-	return s.given(strconv.Quote(value))
+	return s.given(s.value)
 }
 
 // given is a call with an expression for the argument.
@@ -172,7 +172,16 @@ func pair(gets, lists []*sampled) (get, list *sampled) {
 func (s *sampled) takes(l *sampled) bool {
 	noun := strings.TrimPrefix(lastPart(s.tool.Name), "get_")
 	return strings.HasPrefix(strings.TrimPrefix(lastPart(l.tool.Name), "list_"), strings.TrimSuffix(noun, "y")) &&
-		(l.key == s.argument || noun+"_"+l.key == s.argument)
+		(l.key == s.argument || noun+"_"+l.key == s.argument) && s.kindOf(s.tool.Method.Descriptor.Input(), s.argument) == l.kindOf(l.element(), l.key)
+}
+
+// element is the message of which there is a list.
+func (s *sampled) element() protoreflect.MessageDescriptor {
+	return s.tool.Method.Descriptor.Output().Fields().ByName(protoreflect.Name(s.list)).Message()
+}
+
+func (*sampled) kindOf(md protoreflect.MessageDescriptor, name string) protoreflect.Kind {
+	return md.Fields().ByName(protoreflect.Name(name)).Kind()
 }
 
 // sample is a tool as examples may call it; nil for one that they do not: it may change something, or its messages are no plain ones.
@@ -188,17 +197,17 @@ func sample(t *Tool) *sampled {
 	md := t.Method.Descriptor.Input()
 	for _, name := range required {
 		fd := md.Fields().ByJSONName(name)
-		if fd == nil || !isText(fd) || len(required) > 1 {
+		if fd == nil || !isPlain(fd) || len(required) > 1 {
 			return nil
 		}
 	}
 	for i := range md.Fields().Len() {
 		fd := md.Fields().Get(i)
 		name := string(fd.Name())
-		if _, ok := properties[fd.JSONName()]; !ok || !isText(fd) || !isName(name) || len(required) > 0 && required[0] != fd.JSONName() {
+		if _, ok := properties[fd.JSONName()]; !ok || !isPlain(fd) || !isName(name) || len(required) > 0 && required[0] != fd.JSONName() {
 			continue
 		}
-		if len(required) > 0 || strings.HasSuffix(name, "id") || name == "name" {
+		if len(required) > 0 || isID(name) {
 			s.argument, s.value = name, sampleValue(t, fd)
 			break
 		}
@@ -208,7 +217,7 @@ func sample(t *Tool) *sampled {
 	}
 	s.choose(t)
 	if s.list != "" && len(required) > 0 {
-		s.arguments, s.argument = s.argument+"="+strconv.Quote(s.value), ""
+		s.arguments, s.argument = s.argument+"="+s.value, ""
 	}
 	return s
 }
@@ -230,7 +239,7 @@ func (s *sampled) choose(t *Tool) {
 				return
 			}
 		}
-		if s.field == "" && isText(fd) {
+		if isPlain(fd) && (s.field == "" || isID(s.field) && !isID(string(fd.Name()))) {
 			s.field = string(fd.Name())
 		}
 	}
@@ -242,13 +251,13 @@ func (s *sampled) readList(fd protoreflect.FieldDescriptor, properties map[strin
 	for i := range elem.Len() {
 		one := elem.Get(i)
 		name := string(one.Name())
-		if _, ok := properties[one.JSONName()]; !ok || !isText(one) || !isName(name) {
+		if _, ok := properties[one.JSONName()]; !ok || !isPlain(one) || !isName(name) {
 			continue
 		}
-		if field == "" {
+		if field == "" || isID(field) && !isID(name) {
 			field = name
 		}
-		if key == "" && (strings.HasSuffix(name, "id") || name == "name") {
+		if key == "" && isID(name) {
 			key = name
 		}
 	}
@@ -257,24 +266,44 @@ func (s *sampled) readList(fd protoreflect.FieldDescriptor, properties map[strin
 	}
 }
 
-// isText holds for a field with one text, or the name of a value of an enum.
-func isText(fd protoreflect.FieldDescriptor) bool {
-	return !fd.IsList() && !fd.IsMap() && fd.Kind() == protoreflect.StringKind
+// isID holds for the name of a field that identifies a thing.
+func isID(name string) bool { return strings.HasSuffix(name, "id") || name == "name" }
+
+// isPlain holds for a field with one text or one whole number.
+func isPlain(fd protoreflect.FieldDescriptor) bool {
+	if fd.IsList() || fd.IsMap() {
+		return false
+	}
+	switch fd.Kind() {
+	case protoreflect.StringKind, protoreflect.Int32Kind, protoreflect.Int64Kind, protoreflect.Uint32Kind, protoreflect.Uint64Kind:
+		return true
+	default:
+		return false
+	}
 }
 
-// sampleValue is a value for an argument: that of the tool's own example, where it has one.
+// sampleValue is a literal for an argument: that of the tool's own example, where it has one.
 func sampleValue(t *Tool, fd protoreflect.FieldDescriptor) string {
+	isText, value := fd.Kind() == protoreflect.StringKind, "1"
 	for _, e := range t.Examples {
 		for _, name := range [...]string{fd.JSONName(), string(fd.Name())} {
-			if raw, ok := jsontext.Lookup(bytes.TrimSpace(e.Arguments), name); ok {
-				if text, ok := jsontext.Text(raw); ok && text != "" && len(text) < 60 {
-					return text
-				}
+			raw, ok := jsontext.Lookup(bytes.TrimSpace(e.Arguments), name)
+			if text, isQuoted := jsontext.Text(raw); ok && isQuoted {
+				raw = []byte(text)
+			}
+			if _, err := strconv.ParseUint(string(raw), 10, 31); ok && len(raw) > 0 && len(raw) < maxValue && (isText || err == nil) {
+				value = string(raw)
 			}
 		}
 	}
-	return "1"
+	if isText {
+		return strconv.Quote(value)
+	}
+	return value
 }
+
+// maxValue bounds the value of an argument in an example.
+const maxValue = 60
 
 // callable reports whether the parts of a tool's name are names of a program.
 func callable(name string) bool {
