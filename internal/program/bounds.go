@@ -26,7 +26,7 @@ const (
 	// maxNesting bounds how deep a value may be nested that is compared, hashed or written: each level is one of Go's stack.
 	maxNesting = 100
 	// textStep is how many bytes are looked at in a step.
-	textStep = 32
+	textStep = 128
 	// checkSteps is how often the memory of plain steps is compared with its limit.
 	checkSteps = 4096
 )

@@ -113,7 +113,7 @@ func syntaxFaults(source string, read *reader, err error) []check.Finding {
 			isKnown = isKnown || l >= from && l < to
 		}
 		if !isKnown {
-			out = append(out, check.Finding{Line: line, Column: int(fault.Pos.Col), Rule: "syntax", Message: fault.Msg})
+			out = append(out, check.Finding{Line: line, Column: read.beginning(line, int(fault.Pos.Col)), Rule: "syntax", Message: fault.Msg})
 		}
 		for i := from - 1; i < min(to-1, len(lines)); i++ {
 			lines[i] = "\n"
@@ -344,15 +344,16 @@ func (r *run) outcome(globals starlark.StringDict, err error) *Outcome {
 	return out
 }
 
-// ended is why the context ended. A call has said it in its own way.
+// ended is why the context ended, with the error of the call that it ended.
 func (r *run) ended(said *errmap.Error) *errmap.Error {
 	switch {
 	case errors.Is(context.Cause(r.ctx), errOwnTime):
 		return errmap.New(errmap.Timeout, errmap.Message(fmt.Sprintf("Program timed out: it ran longer than %s", r.limits.Time)),
 			errmap.Advice("Use parallel([…]), or make fewer calls."), errmap.Retryable(false))
-	case said != nil:
-		return said
 	case errors.Is(r.ctx.Err(), context.DeadlineExceeded):
+		if said != nil && said.Code == errmap.Timeout {
+			return said
+		}
 		return errmap.New(errmap.Timeout)
 	}
 	return errmap.New(errmap.Cancelled)

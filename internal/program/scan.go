@@ -417,7 +417,7 @@ func (r *reader) readColon(t, before token) {
 	switch {
 	case l.isLambda:
 		l.isLambda, l.hasColon = false, false
-	case l.isParams:
+	case l.isParams && before.class == word:
 		r.found(t, "type-hint", "there are no type hints", "def name(a, b):")
 	case l.bracket.text == "" && before.class == word && before.isFirst && !isKeyword(before.text):
 		r.found(t, "type-hint", "there are no type hints", before.text+" = …")
@@ -476,4 +476,15 @@ func (r *reader) starts() []int {
 		}
 	}
 	return out
+}
+
+// beginning is the column where the token begins that a place is in, or just behind.
+func (r *reader) beginning(line, column int) int {
+	begins := column
+	for _, t := range r.tokens {
+		if t.line == line && t.column <= column && t.class != endOfLine && t.class != endOfText {
+			begins = t.column
+		}
+	}
+	return begins
 }

@@ -19,11 +19,11 @@ func TestNearestValue(t *testing.T) {
 		"IDLE": "VEHICLE_STATE_IDLE", "idle": "VEHICLE_STATE_IDLE", "enroute": "VEHICLE_STATE_EN_ROUTE", "IDLEE": "VEHICLE_STATE_IDLE",
 		"VEHICLE_STATE_IDEL": "VEHICLE_STATE_IDLE", "PARKED": "",
 	} {
-		if got := nearestValue(name, names); got != want {
+		if got := NearestValue(name, names); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-	if got := nearestValue("x", []string{"", "ab"}); got != "" {
+	if got := NearestValue("x", []string{"", "ab"}); got != "" {
 		t.Errorf("of values without a prefix: %q", got)
 	}
 }

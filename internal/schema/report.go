@@ -566,9 +566,9 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// nearestValue is Nearest for the values of an enum, which a writer may name without the prefix that all of them have: IDLE for
+// NearestValue is Nearest for the values of an enum, which a writer may name without the prefix that all of them have: IDLE for
 // VEHICLE_STATE_IDLE.
-func nearestValue(name string, known []string) string {
+func NearestValue(name string, known []string) string {
 	if near := Nearest(name, known); near != "" || len(known) == 0 {
 		return near
 	}

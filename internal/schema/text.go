@@ -623,7 +623,7 @@ func (r *reporter) choice(values []any, location []string) string {
 		text = "null or " + text
 	}
 	if s, ok := lookUp(r.doc, location).(string); ok {
-		if near := nearestValue(s, names); near != "" {
+		if near := NearestValue(s, names); near != "" {
 			text += " (did you mean " + quote(near) + "?)"
 		}
 	}
