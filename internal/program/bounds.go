@@ -52,8 +52,10 @@ func exceeded(what, advice string) *errmap.Error {
 // spend counts steps and bytes before they are used.
 func (r *run) spend(steps, bytes int64) error {
 	steps, bytes = max(0, steps), max(0, bytes)
-	r.charged += uint64(steps)
-	r.thread.Steps += uint64(steps)
+	// What is refused is not taken: one step above the limit says it.
+	taken := min(uint64(steps), max(r.limits.Steps+1, r.thread.Steps)-r.thread.Steps)
+	r.charged += taken
+	r.thread.Steps += taken
 	if r.memory += bytes; r.memory < 0 {
 		r.memory = math.MaxInt64
 	}

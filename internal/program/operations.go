@@ -412,7 +412,11 @@ func (r *run) attr(x starlark.Value, name string) (starlark.Value, error) {
 	if err != nil || v != nil {
 		return v, err
 	}
-	return nil, fmt.Errorf("%s has no field %s%s", x.Type(), name, suggestion(name, has.AttrNames()))
+	known := has.AttrNames()
+	if err := r.spend(int64(len(known)), 0); err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("%s has no field %s%s", x.Type(), name, suggestion(name, known))
 }
 
 func (r *run) index(x, k starlark.Value) (starlark.Value, error) {

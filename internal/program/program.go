@@ -68,14 +68,18 @@ func Parse(source string, limits Limits) (*Program, []check.Finding) {
 		}}
 	}
 	read := scan(source, limits.Depth)
-	if t := read.tooDeep; t != nil {
+	if t := read.tooDeep; t != nil { // the parser recurses, and what comes after it even more
 		return nil, []check.Finding{{
 			Line: t.line, Column: t.column, Rule: "too-deep", Message: fmt.Sprintf("the program is nested more than %d deep", limits.Depth),
 			Instead: "several statements",
 		}}
 	}
 	findings := read.findings
-	file, err := options().Parse(fileName, source, 0)
+	var file *syntax.File
+	var err error
+	if !read.isUnreadable {
+		file, err = options().Parse(fileName, source, 0)
+	}
 	if err != nil {
 		findings = append(findings, syntaxFaults(source, read, err)...)
 	}
@@ -86,9 +90,9 @@ func Parse(source string, limits Limits) (*Program, []check.Finding) {
 			}
 			return a.Column - b.Column
 		})
-		if more := len(findings) - maxFindings; more > 0 {
-			findings = findings[:maxFindings]
-			findings[maxFindings-1].Message += fmt.Sprintf(" (and %d more faults)", more)
+		if more := len(findings) - maxFindings + read.more; more > 0 {
+			findings = findings[:min(len(findings), maxFindings)]
+			findings[len(findings)-1].Message += fmt.Sprintf(" (and %d more faults)", more)
 		}
 		return nil, findings
 	}
@@ -99,7 +103,7 @@ func Parse(source string, limits Limits) (*Program, []check.Finding) {
 // were wrong. A statement whose fault has a finding that says more gets no other.
 func syntaxFaults(source string, read *reader, err error) []check.Finding {
 	lines := strings.SplitAfter(source, "\n")
-	starts := read.starts()
+	starts := read.starts
 	var out []check.Finding
 	for range maxRepairs {
 		var fault syntax.Error

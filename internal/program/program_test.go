@@ -190,7 +190,7 @@ func TestFaults(t *testing.T) {
 		{"steps", "for i in range(1000000):\n  pass", errmap.ResourceExhausted, 1, 1, "more than 100000 steps"},
 		{"calls", "for i in range(4):\n  fleet.get_order(order_id=i)", errmap.ResourceExhausted, 2, 3, "more than 3 calls"},
 		{"calls at once", "parallel([fleet.get_order(order_id=i) for i in range(4)])", errmap.ResourceExhausted, 1, 1, "more than 3 calls"},
-		{"memory", "x = 'x' * 3000000 + 'x' * 3000000", errmap.ResourceExhausted, 1, 19, "more than 4194304 bytes"},
+		{"memory", "x = 'x' * 3000000 + 'x' * 3000000", errmap.ResourceExhausted, 1, 25, "more than 4194304 bytes"},
 		{"result", "result = 'x' * 2000", errmap.ResourceExhausted, 0, 0, "more than 1000 bytes of JSON"},
 		{"function as result", "result = len", errmap.InvalidToolInput, 0, 0, "cannot be written as JSON"},
 		{"tool as result", "result = {'a': fleet.get_order}", errmap.InvalidToolInput, 0, 0, "cannot be written as JSON"},

@@ -85,8 +85,30 @@ func (s *scanner) skipSpace() (ended bool) {
 	return false
 }
 
-// marks are the operators of more than one character, longest first.
-const marks = "**= //= <<= >>= ... ** // << >> <= >= == != <> := -> += -= *= /= %= &= |= ^= @="
+// markSize is the length of the operator or the bracket at the beginning of a text.
+func markSize(s string) int {
+	if len(s) >= 3 && (s[:3] == "**=" || s[:3] == "//=" || s[:3] == "<<=" || s[:3] == ">>=" || s[:3] == "...") {
+		return 3
+	}
+	if len(s) < 2 {
+		return 1
+	}
+	switch s[1] {
+	case '=':
+		if strings.IndexByte("<>=!:+-*/%&|^@", s[0]) >= 0 {
+			return 2
+		}
+	case s[0]:
+		if strings.IndexByte("*/<>", s[0]) >= 0 {
+			return 2
+		}
+	case '>':
+		if s[0] == '-' || s[0] == '<' {
+			return 2
+		}
+	}
+	return 1
+}
 
 func (s *scanner) next() token {
 	t := token{line: s.line, column: s.column}
@@ -114,13 +136,7 @@ func (s *scanner) next() token {
 	case '0' <= c && c <= '9':
 		t.class, n = number, len(rest)-len(strings.TrimLeftFunc(rest, func(c rune) bool { return c == '.' || isWordRune(c) }))
 	default:
-		t.class, n = mark, size
-		for m := range strings.FieldsSeq(marks) {
-			if strings.HasPrefix(rest, m) {
-				n = len(m)
-				break
-			}
-		}
+		t.class, n = mark, max(size, markSize(rest))
 	}
 	t.text = rest[:n]
 	s.advance(n)
@@ -171,7 +187,10 @@ type level struct {
 // reader finds what is not in the language, before the parser does: the parser stops at the first fault, and says what it expected,
 // but not how to write what was meant.
 type reader struct {
-	tokens   []token
+	source string
+	// last are the two tokens before the one at hand.
+	last     [2]token
+	starts   []int // lines where the statements outside of all others begin
 	levels   []level
 	findings []check.Finding
 	faulty   map[int]bool // lines with a finding
@@ -179,42 +198,37 @@ type reader struct {
 	blocks   []int        // indentations of open blocks
 	maxDepth int
 	tooDeep  *token
+	more     int // findings that are not kept
+	// isUnreadable is set for a number that the parser takes long for: its time grows with the square of the digits.
+	isUnreadable bool
 }
 
 // chainShare is how many operators one after the other count as one level of nesting: they make a tree as deep, but people write them.
 const chainShare = 16
 
 func scan(source string, maxDepth int) *reader {
-	r := &reader{faulty: map[int]bool{}, elifs: map[int]int{}, maxDepth: maxDepth, levels: make([]level, 1)}
-	s := scanner{source: source, line: 1, column: 1, isFresh: true}
-	for {
-		t := s.next()
-		r.tokens = append(r.tokens, t)
-		if t.class == endOfText {
-			break
+	r := &reader{source: source, faulty: map[int]bool{}, elifs: map[int]int{}, maxDepth: maxDepth, levels: make([]level, 1)}
+	s := newScanner(source)
+	for t := s.next(); t.class != endOfText && r.tooDeep == nil; {
+		after := s.next()
+		if t.isFirst && t.indent == 0 && t.text != "else" && t.text != "elif" {
+			r.starts = append(r.starts, t.line)
 		}
-	}
-	for i := range r.tokens {
-		if r.measure(i); r.tooDeep != nil {
-			break
-		}
-		r.read(i)
+		r.measure(t)
+		r.read(t, after)
+		r.last[1], r.last[0], t = r.last[0], t, after
 	}
 	return r
 }
 
-func (r *reader) top() *level { return &r.levels[len(r.levels)-1] }
-
-func (r *reader) at(i int) token {
-	if i < 0 || i >= len(r.tokens) {
-		return token{}
-	}
-	return r.tokens[i]
+func newScanner(source string) scanner {
+	return scanner{source: source, line: 1, column: 1, isFresh: true}
 }
 
+func (r *reader) top() *level { return &r.levels[len(r.levels)-1] }
+
 // measure counts how deep the tree may be.
-func (r *reader) measure(i int) {
-	t := r.tokens[i]
+func (r *reader) measure(t token) {
 	if t.isFirst {
 		for len(r.blocks) > 0 && r.blocks[len(r.blocks)-1] >= t.indent {
 			r.blocks = r.blocks[:len(r.blocks)-1]
@@ -239,7 +253,7 @@ func (r *reader) measure(i int) {
 		chains += l.chain
 	}
 	if r.tooDeep == nil && (len(r.levels)+len(r.blocks) > r.maxDepth || chains > chainShare*r.maxDepth) {
-		r.tooDeep = &r.tokens[i]
+		r.tooDeep = &t
 	}
 }
 
@@ -248,6 +262,10 @@ func (r *reader) found(t token, rule, message, instead string) {
 		return
 	}
 	r.faulty[t.line] = true
+	if len(r.findings) == maxFindings {
+		r.more++
+		return
+	}
 	r.findings = append(r.findings, check.Finding{Line: t.line, Column: t.column, Rule: rule, Message: message, Instead: instead})
 }
 
@@ -281,9 +299,8 @@ func absent(name string) (message, instead string) {
 }
 
 // read looks at one token in its place.
-func (r *reader) read(i int) {
-	t, before, after := r.tokens[i], r.at(i-1), r.at(i+1)
-	l := r.top()
+func (r *reader) read(t, after token) {
+	l, before := r.top(), r.last[0]
 	switch t.class {
 	case endOfText:
 	case endOfLine:
@@ -295,7 +312,7 @@ func (r *reader) read(i int) {
 	case word:
 		r.readWord(t, before, after)
 	case mark:
-		r.readMark(i, t, before)
+		r.readMark(t, before)
 	}
 }
 
@@ -318,6 +335,7 @@ const maxDigits = 600
 func (r *reader) readNumber(t token) {
 	switch {
 	case len(t.text) > maxDigits:
+		r.isUnreadable = true
 		r.found(t, "number", fmt.Sprintf("a number has at most %d digits", maxDigits), "")
 	case strings.Contains(t.text, "_"):
 		r.found(t, "number", "numbers have no underscores", strings.ReplaceAll(t.text, "_", ""))
@@ -361,14 +379,14 @@ func (r *reader) readWord(t, before, after token) {
 	l.hasItems = true
 }
 
-func (r *reader) readMark(i int, t, before token) {
+func (r *reader) readMark(t, before token) {
 	l := r.top()
 	isOperand := before.class == word && !isKeyword(before.text) || before.class == number || before.class == text ||
 		before.text == ")" || before.text == "]" || before.text == "}"
 	switch t.text {
 	case "(", "[", "{":
 		l.hasItems = true
-		r.levels = append(r.levels, level{bracket: t, isParams: t.text == "(" && r.at(i-2).text == "def"})
+		r.levels = append(r.levels, level{bracket: t, isParams: t.text == "(" && r.last[1].text == "def"})
 		return
 	case ")", "]", "}":
 		if len(r.levels) > 1 {
@@ -467,22 +485,12 @@ func formatted(s string) string {
 	return out.String() + ".format(" + strings.Join(args, ", ") + ")"
 }
 
-// starts are the lines, from 1, where the statements outside of all others begin. What a block ends with is where the next begins.
-func (r *reader) starts() []int {
-	var out []int
-	for _, t := range r.tokens {
-		if t.isFirst && t.indent == 0 && t.class != endOfText && t.text != "else" && t.text != "elif" {
-			out = append(out, t.line)
-		}
-	}
-	return out
-}
-
 // beginning is the column where the token begins that a place is in, or just behind.
 func (r *reader) beginning(line, column int) int {
 	begins := column
-	for _, t := range r.tokens {
-		if t.line == line && t.column <= column && t.class != endOfLine && t.class != endOfText {
+	s := newScanner(r.source)
+	for t := s.next(); t.class != endOfText && t.line <= line; t = s.next() {
+		if t.line == line && t.column <= column && t.class != endOfLine {
 			begins = t.column
 		}
 	}

@@ -67,6 +67,9 @@ func (m *module) Attr(name string) (starlark.Value, error) {
 }
 
 func (r *run) unknownTool(name string) error {
+	if err := r.spend(int64(len(r.world.Catalog.Tools())), 0); err != nil { // each name is compared
+		return err
+	}
 	text := fmt.Sprintf("there is no tool %s", short(name))
 	if near := r.world.Catalog.Nearest(name, 3); len(near) > 0 {
 		text += "; the nearest are " + strings.Join(near, ", ")

@@ -18,9 +18,9 @@ func large() map[string]string {
 	fill := func(head, body, tail string) string {
 		return head + strings.Repeat(body, (size-len(head)-len(tail))/len(body)) + tail
 	}
-	nested := func(open, inner, close string) string {
-		n := size / (len(open) + len(close))
-		return "result = " + strings.Repeat(open, n) + inner + strings.Repeat(close, n)
+	nested := func(begin, inner, end string) string {
+		n := size / (len(begin) + len(end))
+		return "result = " + strings.Repeat(begin, n) + inner + strings.Repeat(end, n)
 	}
 	lines := func(line func(i int) string) string {
 		var b strings.Builder
@@ -65,7 +65,7 @@ func TestTimeIsLinear(t *testing.T) {
 	for name, text := range large() {
 		file, err := parse(text)
 		if err != nil {
-			continue // the parser has bounds of its own
+			continue // the parser refuses it
 		}
 		began := time.Now()
 		_, findings := Program(file, w, nil)

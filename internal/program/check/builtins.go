@@ -199,12 +199,12 @@ func (b *builtin) count() string {
 	switch {
 	case b.most == many:
 		return fmt.Sprintf("%d or more arguments", b.least)
-	case b.least == b.most && b.least == 1:
+	case b.least < b.most:
+		return fmt.Sprintf("%d to %d arguments", b.least, b.most)
+	case b.most == 1:
 		return "1 argument"
-	case b.least == b.most:
-		return fmt.Sprintf("%d arguments", b.least)
 	}
-	return fmt.Sprintf("%d to %d arguments", b.least, b.most)
+	return fmt.Sprintf("%d arguments", b.most)
 }
 
 // builtinArguments passes over the arguments of a builtin. A function that is to be called with the elements of the first one knows them.
@@ -255,7 +255,8 @@ func (c *checker) takes(b *builtin, name string, args []*value, at syntax.Positi
 
 func (c *checker) getattr(a arguments, args []*value) *value {
 	name := args[1]
-	if !name.is(kString) || name.text == nil {
+	if !name.is(kString) || name.text == nil || storing(*name.text) {
+		c.now.isWild = true
 		return only(kAny)
 	}
 	v := args[0]
@@ -271,7 +272,7 @@ func (c *checker) getattr(a arguments, args []*value) *value {
 // dictMethods are the methods of dicts.
 var dictMethods = sync.OnceValue(func() map[string]string {
 	out := map[string]string{}
-	for _, name := range strings.Fields("clear get items keys pop popitem setdefault update values") {
+	for name := range strings.FieldsSeq("clear get items keys pop popitem setdefault update values") {
 		out[name] = name
 	}
 	return out

@@ -72,6 +72,9 @@ func (c *checker) call(e *syntax.CallExpr) *value {
 	at := callPlace(e)
 	if f.isAny() {
 		c.pass(a)
+		if dot, ok := unparen(e.Fn).(*syntax.DotExpr); ok && storing(dot.Name.Name) {
+			c.store(dot.X, nil, only(kAny))
+		}
 		return only(kAny)
 	}
 	switch f.kind {

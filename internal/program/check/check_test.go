@@ -135,7 +135,7 @@ func TestPlan(t *testing.T) {
 		{"for o in fleet.find_orders().orders[:4]:\n  fleet.cancel_order(order_id=o.id)", "fleet.find_orders 1 @1:10\nfleet.cancel_order! 4 @2:3"},
 		{"x = paginate(fleet.list_vehicles)", "fleet.list_vehicles -1 @1:14"},
 		{"def f(i):\n  return fleet.get_order(order_id=i)\nx = [f(i) for i in range(3)]\nf(4)", "fleet.get_order 4 @2:10"},
-		{"def f(i):\n  return fleet.get_order(order_id=i)\ndef g(i):\n  f(i)\n  f(i)\nx = [g(i) for i in range(3)]", "fleet.get_order 6 @2:10"},
+		{"def f(i):\n  return fleet.get_order(order_id=i)\ndef g(i):\n  f(i)\n  f(1)\nx = [g(i) for i in range(3)]", "fleet.get_order 6 @2:10"},
 		{"def f(i):\n  return fleet.get_order(order_id=i)\nx = sorted([1, 2], key=f)", "fleet.get_order -1 @2:10"},
 		{"x = [t(order_id=1) for t in [fleet.get_order]]", "fleet.get_order -1 @1:6 @1:36"},
 		{"get = fleet.get_order\nget(order_id=1)", "fleet.get_order -1 @1:13 @2:1"},

@@ -70,8 +70,10 @@ func (a *answers) Call(_ context.Context, c *program.Call) ([]byte, *errmap.Erro
 
 func (a *answers) refuses(c *program.Call) error {
 	switch {
-	case c.Tool.Native || c.Tool.TakesStream():
+	case c.Tool.Native:
 		return nil
+	case c.Tool.TakesStream():
+		return c.Tool.Stream.Check(c.Arguments, 100)
 	case a.isStrict:
 		_, err := c.Tool.In.ToWire(nil, c.Arguments)
 		return err

@@ -25,7 +25,11 @@ func (c *checker) expr(e syntax.Expr) *value {
 	case *syntax.ParenExpr:
 		return c.expr(e.X)
 	case *syntax.DotExpr:
-		return c.used(c.dot(e), e.Name.NamePos)
+		v := c.used(c.dot(e), e.Name.NamePos)
+		if storing(e.Name.Name) && (v.isAny() || v.is(kMethod)) {
+			c.now.isWild = true // it may be called anywhere
+		}
+		return v
 	case *syntax.CallExpr:
 		return c.call(e)
 	case *syntax.ListExpr:

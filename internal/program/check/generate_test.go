@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -100,8 +101,8 @@ func (g *generator) members(t *types.Type, format string, depth int) []string {
 
 // isReserved holds for the words that no name of a program may be.
 func isReserved(name string) bool {
-	return strings.Contains(" and as assert async await break class continue def del elif else except finally for from global if import in is lambda "+
-		"load nonlocal not or pass raise return try while with yield ", " "+name+" ")
+	return slices.Contains(strings.Fields("and as assert async await break class continue def del elif else except finally for from global if import "+
+		"in is lambda load nonlocal not or pass raise return try while with yield"), name)
 }
 
 // expression is an expression of a type: a literal, or what a variable has.

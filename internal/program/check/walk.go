@@ -83,6 +83,7 @@ func (c *checker) begin() {
 	for key := range c.now.stored {
 		c.now.isWild = c.now.isWild || c.now.shared[key]
 	}
+	c.now.isWild = c.now.isWild || c.round > 1 && c.before.isWild
 	c.before, c.now = c.now, facts{values: map[*syntax.Ident]*value{}, stored: map[*syntax.Ident]*value{}, shared: map[*syntax.Ident]bool{}}
 	c.before.isWild = c.before.isWild || c.isFirst()
 	for _, f := range c.functions {
@@ -540,6 +541,9 @@ func (c *checker) assignment(s *syntax.AssignStmt) {
 		}
 		c.set(id, made.plain(), true)
 		return
+	}
+	if old.is(kList, kDict, kSet, kAny) && !old.isResult {
+		c.now.isWild = true // it is changed where it is
 	}
 	c.assign(s.LHS, made, true)
 }

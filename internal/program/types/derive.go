@@ -33,14 +33,14 @@ func Input(t *catalog.Tool) *Type {
 	case t.TakesStream():
 		items, _ := m.root.Member(schema.ItemsMember)
 		own := []*Field{{
-			Name: schema.ItemsMember, JSONName: schema.ItemsMember, Required: true, Type: ListOf(m.message(md, items.Elements())),
+			Name: schema.ItemsMember, JSONName: schema.ItemsMember, Required: true, Type: listOf(m.message(md, items.Elements())),
 		}}
 		if header, ok := m.root.Member(schema.HeaderMember); ok {
 			own = append(own, &Field{Name: schema.HeaderMember, JSONName: schema.HeaderMember, Required: true, Type: m.bySchema(header, 0)})
 		}
-		return MessageOf(own...)
+		return messageOf(own...)
 	case t.Input.Wrapped:
-		return MessageOf(&Field{Name: valueMember, JSONName: valueMember, Required: true, Type: m.message(md, schema.View{})})
+		return messageOf(&Field{Name: valueMember, JSONName: valueMember, Required: true, Type: m.message(md, schema.View{})})
 	}
 	return m.message(md, m.root)
 }
@@ -65,11 +65,11 @@ func Output(t *catalog.Tool) *Type {
 		return m.operation(t.Operation.Response)
 	case t.Streams():
 		items, _ := m.root.Member(schema.ItemsMember)
-		return MessageOf(
-			&Field{Name: schema.ItemsMember, JSONName: schema.ItemsMember, Type: ListOf(m.message(md, items.Elements()))},
+		return messageOf(
+			&Field{Name: schema.ItemsMember, JSONName: schema.ItemsMember, Type: listOf(m.message(md, items.Elements()))},
 			&Field{Name: truncatedMember, JSONName: truncatedMember, Type: &Type{Kind: Bool}})
 	case t.OutputNotObject:
-		return MessageOf(&Field{Name: valueMember, JSONName: valueMember, Type: m.message(md, schema.View{})})
+		return messageOf(&Field{Name: valueMember, JSONName: valueMember, Type: m.message(md, schema.View{})})
 	}
 	return m.message(md, m.root)
 }
@@ -189,7 +189,7 @@ func (m *maker) field(fd protoreflect.FieldDescriptor, at schema.View) *Type {
 		values, _ := at.Member("")
 		return &Type{Kind: Map, key: key, elem: m.single(fd.MapValue(), values)}
 	case fd.IsList():
-		return ListOf(m.single(fd, at.Elements()))
+		return listOf(m.single(fd, at.Elements()))
 	}
 	t := m.single(fd, at)
 	if fd.HasPresence() && t != nil && !t.Nullable {
@@ -278,7 +278,7 @@ func wellKnown(md protoreflect.MessageDescriptor) (t *Type, ok bool) {
 	return nil, true
 }
 
-// maxDepth bounds how far a value may be nested in schemas that are looked at at once. Objects count from 0 again, because their fields
+// maxDepth bounds how far a value may be nested in schemas that are read at once. Objects count from 0 again, because their fields
 // wait until they are asked for.
 const maxDepth = 32
 

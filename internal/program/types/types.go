@@ -114,11 +114,11 @@ func (t *Type) Key() *Type {
 	return t.key
 }
 
-// ListOf returns the type of lists.
-func ListOf(elem *Type) *Type { return &Type{Kind: List, elem: elem} }
+// listOf returns the type of lists.
+func listOf(elem *Type) *Type { return &Type{Kind: List, elem: elem} }
 
-// MessageOf returns the type of a message that no descriptor has, with all of its fields.
-func MessageOf(list ...*Field) *Type {
+// messageOf returns the type of a message that no descriptor has, with all of its fields.
+func messageOf(list ...*Field) *Type {
 	f := fieldsOf(list)
 	return &Type{Kind: Message, fields: func() *fields { return f }}
 }

@@ -184,3 +184,55 @@ func TestBySchema(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatIsNotSeenDoesNotExist makes the types of a view: a hidden field is none, a masked one is as it was, and those of the whole tool
+// have both.
+func TestWhatIsNotSeenDoesNotExist(t *testing.T) {
+	t.Parallel()
+	whole := build(t, "../../demo/demo.binpb")
+	see := func(*catalog.Tool) catalog.Sight {
+		return catalog.Sight{Key: "k", Paths: []string{"destination.hand_to"}, Of: func(path string, fd protoreflect.FieldDescriptor) (schema.Seen, bool) {
+			switch {
+			case fd.Name() == "customer" || path == "destination.hand_to":
+				return schema.SeenNot, false
+			case fd.Name() == "value_cents":
+				return schema.SeenMasked, false
+			}
+			return schema.SeenWhole, false
+		}}
+	}
+	var views catalog.Views
+	view := views.Only(whole, func() *catalog.Catalog { return whole }, "scope", func(*catalog.Tool) bool { return true }, see)
+	for _, tt := range []struct {
+		in   *catalog.Catalog
+		path string
+		want bool
+	}{
+		{whole, "customer", true}, {whole, "destination.hand_to", true}, {view, "customer", false}, {view, "destination.hand_to", false},
+		{view, "destination.stop_id", true}, {view, "parcels.value_cents", true}, {view, "status", true},
+	} {
+		tool, _ := tt.in.Lookup("fleet.get_order")
+		at, found := Output(tool), true
+		for name := range strings.SplitSeq(tt.path, ".") {
+			if at.Kind == List {
+				at = at.Elem()
+			}
+			f := at.Field(name)
+			if found = f != nil; !found {
+				break
+			}
+			at = f.Type
+		}
+		if found != tt.want {
+			t.Errorf("%s is there: %v, in a view: %v", tt.path, found, tt.in == view)
+		}
+		if tt.path == "parcels.value_cents" && (at.Kind != Int || at.Bits != 64) {
+			t.Errorf("a masked field has the type %+v", at)
+		}
+	}
+	// The same fields are arguments all the same.
+	tool, _ := view.Lookup("fleet.place_order")
+	if f := Input(tool).Field("customer"); f == nil || !f.Required {
+		t.Errorf("the argument is %+v", f)
+	}
+}
