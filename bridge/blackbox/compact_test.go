@@ -72,7 +72,7 @@ func found(t *testing.T, reply []byte) []string {
 
 const modernParams = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
-// In every dialect three tools are listed, and search, describe and call lead to any other.
+// In every dialect four tools are listed, and search, describe and call lead to any other.
 func TestTheCompactCatalogInEveryDialect(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -100,7 +100,7 @@ func TestTheCompactCatalogInEveryDialect(t *testing.T) {
 				name, _ := jsonText(raw)
 				names = append(names, name)
 			}
-			if want := []string{tc.name(callName), tc.name(describeName), tc.name(searchName)}; !slices.Equal(names, want) {
+			if want := []string{tc.name(callName), tc.name(describeName), tc.name(runName), tc.name(searchName)}; !slices.Equal(names, want) {
 				t.Errorf("listed %v, want %v", names, want)
 			}
 			if text := string(list); !strings.Contains(text, "Fleet (") || !strings.Contains(text, "Lab (") {
