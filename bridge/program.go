@@ -115,7 +115,7 @@ func (p *programs) run(ctx context.Context, c *toolCall) *errmap.Error {
 	r := &programRun{programs: p, outer: c, given: compact.ReadRun(c.arguments())}
 	defer r.pause()
 	outcome, err := r.run(ctx)
-	p.stats.Program(outcome)
+	p.stats.Program(outcome, 1)
 	return err
 }
 

@@ -488,6 +488,65 @@ func TestTheDescriptionOfPrograms(t *testing.T) {
 	}
 }
 
+// TestACallOfAProgramIsACallByName: what policy, gate, consent, rates and timeouts make of a call, its line in the audit trail and its
+// counters are the same. What is said around a result is not: a program reads it.
+func TestACallOfAProgramIsACallByName(t *testing.T) {
+	t.Parallel()
+	for _, row := range rowsOfBothWays() {
+		switch row.name {
+		case "repaired arguments", "field mask", "result budget", "progress of a stream", "task", "invalid arguments", "idempotency key":
+			continue // of the message around a call, or refused before the call
+		case "gate", "gate of writes", "rate of a tool":
+			continue // the program is refused before it runs: see TestACallerWhoCannotBeAsked and TestRatesCountCallsOfPrograms
+		}
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			configure := row.configure
+			row.configure = both(askEach, configure)
+			byName, inProgram := row.run(t, byItsName), row.run(t, inAProgram)
+			var audited []entryOfTrail
+			for _, line := range inProgram.Audited {
+				if line.Tool != runName {
+					audited = append(audited, line)
+				}
+			}
+			if diff := cmp.Diff(byName.Audited, audited); diff != "" {
+				t.Errorf("the trail (-by name +in a program):\n%s", diff)
+			}
+			ours := func(lines []string) (out []string) {
+				for _, line := range lines {
+					if !strings.Contains(line, "catalog") && strings.HasPrefix(line, "outrigger_calls_total") {
+						out = append(out, line)
+					}
+				}
+				return out
+			}
+			if diff := cmp.Diff(ours(byName.Counted), ours(inProgram.Counted)); diff != "" {
+				t.Errorf("the counters (-by name +in a program):\n%s", diff)
+			}
+			if last := inProgram.Replies[len(inProgram.Replies)-1]; !strings.Contains(last, row.want) {
+				t.Errorf("the last reply has no %s: %s", row.want, last)
+			}
+		})
+	}
+}
+
+// inProgram are the arguments of a program that makes one call.
+func (call *rowCall) inProgram(t *testing.T) string {
+	t.Helper()
+	var arguments map[string]json.RawMessage
+	if call.arguments != "" {
+		if err := json.Unmarshal([]byte(call.arguments), &arguments); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var words []string
+	for name, value := range arguments {
+		words = append(words, name+"="+string(value))
+	}
+	return `{"program":` + quoted("result = "+call.tool+"("+strings.Join(words, ", ")+")") + `}`
+}
+
 // TestHostilePrograms leave other callers their answers.
 func TestHostilePrograms(t *testing.T) {
 	t.Parallel()

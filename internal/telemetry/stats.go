@@ -66,6 +66,9 @@ func NewStats(maxTools int, operations ...string) *Stats {
 	http := t.counters("http_refused_total", "HTTP requests rejected for their path, method, headers, type, size or sender, by edge and canonical code. "+
 		"They are not counted as calls.", "edge", "code")
 	t.programs = t.counters("programs_total", "Programs of catalog.run by outcome: ok, dry_run, refused (before any call), asked (the user or others are asked), or failed.", "outcome")
+	for _, outcome := range [...]string{"ok", "dry_run", "refused", "asked", "failed"} {
+		t.Program(outcome, 0) // the series exist from the start
+	}
 	t.all = append(t.all, inFlight)
 
 	t.tools = newCache(func(name string, tools int) string {
@@ -123,10 +126,10 @@ func (t *Stats) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// Program counts a run of a program.
-func (t *Stats) Program(outcome string) {
+// Program counts n runs of programs.
+func (t *Stats) Program(outcome string, n int) {
 	if t != nil {
-		t.programs.WithLabelValues(outcome).Inc()
+		t.programs.WithLabelValues(outcome).Add(float64(n))
 	}
 }
 
