@@ -292,7 +292,7 @@ func (a *App) sessionEnded(e session.Ended) {
 // programsOf are the bounds of programs that a configuration describes; nil where none are run.
 func programsOf(cfg *configv1.Config) *bridge.Programs {
 	c := cfg.GetCatalog().GetPrograms()
-	if !catalog.RunsPrograms(cfg.GetCatalog()) {
+	if runs, _ := catalog.RunsPrograms(cfg.GetCatalog()); !runs {
 		return nil
 	}
 	return &bridge.Programs{

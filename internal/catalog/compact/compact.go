@@ -335,7 +335,8 @@ type Options struct {
 
 // OptionsOf are the options that a configuration describes.
 func OptionsOf(c *configv1.Catalog) Options {
-	o := Options{AboveBytes: int(c.GetCompactAboveBytes()), HasPrograms: catalog.RunsPrograms(c), ListsPrograms: c.GetPrograms().GetMode() == "on"}
+	o := Options{AboveBytes: int(c.GetCompactAboveBytes())}
+	o.HasPrograms, o.ListsPrograms = catalog.RunsPrograms(c)
 	switch c.GetMode() {
 	case "compact":
 		o.Mode = Always
