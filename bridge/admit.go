@@ -169,8 +169,12 @@ func (g *gatekeeper) unconfirmed(c *toolCall) *errmap.Error {
 	if rules, ok := g.rules.(interface{ Names(tool *catalog.Tool) bool }); ok && rules.Names(c.tool) {
 		return nil
 	}
+	through := catalog.CallName
+	if c.req.part != nil {
+		through = catalog.RunName
+	}
 	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(c.tool.Name), errmap.Message("Destructive tool blocked: "+c.tool.Name+
-		" is marked destructive, so the user must consent to each call through "+catalog.CallName+", and this client cannot ask; an operator can allow "+c.tool.Name+" by its name in a policy rule"))
+		" is marked destructive, so the user must consent to each call through "+through+", and this client cannot ask; an operator can allow "+c.tool.Name+" by its name in a policy rule"))
 }
 
 // canAsk reports whether a call that is held back can be put to the user: the

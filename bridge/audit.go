@@ -62,6 +62,9 @@ func (a *auditor) newInvocation(req *Request, who *identity.Identity, in *trail.
 		RequestID: req.ID.Raw(), TraceID: req.TraceID(),
 		BytesIn: req.size(),
 	}}
+	if req.part != nil {
+		inv.event.Program = &req.part.program
+	}
 	if most, ok := a.trail.HasPayloads(); ok {
 		if inv.input = in; in == nil {
 			inv.input = newInput(req, most)

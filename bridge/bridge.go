@@ -171,8 +171,10 @@ type Options struct {
 	// ResultBudget is the maximum size of a result for a model in bytes, above which it is cut; zero cuts none. A tool's own
 	// budget takes precedence.
 	ResultBudget int
-	// Compact offers three tools in the place of all. The zero value does not.
+	// Compact offers a few tools in the place of all, and one that runs programs. The zero value does not.
 	Compact compact.Options
+	// Programs bound the programs that its tool runs, if it offers that; nil runs none.
+	Programs *Programs
 	// Log receives one line per call; nil discards. CallLog selects the calls.
 	Log     *zap.Logger
 	CallLog *telemetry.CallLog
@@ -236,7 +238,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	rules := &rulebook{rules: opts.Rules}
 	p := &parts{
 		directory: &directory{
-			catalogs: catalogs, catalogWait: opts.CatalogWait, authorities: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered(), rules: opts.Rules,
+			catalogs: catalogs, catalogWait: opts.CatalogWait, authorities: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered() || opts.Compact.HasPrograms, rules: opts.Rules,
 		},
 		counter:    &counter{stats: opts.Stats},
 		gatekeeper: &gatekeeper{policy: opts.Gate, rules: opts.Rules, canConfirm: opts.Confirm},
@@ -269,6 +271,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	}
 	p.natives = &natives{auditor: p.auditor, rounds: p.rounds, sender: p.sender, decoder: p.decoder}
 	p.compacts = &compacts{directory: p.directory, encoder: p.encoder, limit: limit}
+	p.programs = newPrograms(p, &opts, b.panics, b.runPart)
 	p.operations = &operations{
 		directory: p.directory, auditor: p.auditor, sender: p.sender, decoder: p.decoder, sealer: opts.Sealer, draining: b.draining,
 	}
@@ -560,15 +563,7 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 		req.operator = from.Operator
 		from.Began(f.id)
 	}
-	meter := &f.end.meter
-	if b.records {
-		f.end.who = identity.FromContext(ctx)
-		b.record(req, meter, f.end.who)
-	}
-	if b.isWatched() {
-		meter.stages = newStages(f.start)
-	}
-	req.meter = meter // from here on req does not change
+	b.measure(ctx, f)
 	id := req.ID
 	if req.Op == OpOpen {
 		id = jsonrpc.ID{} // initialize cannot be cancelled (MCP 2025-11-25, cancellation)
@@ -581,6 +576,33 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	}
 	f.call.Own(f)
 	return f
+}
+
+// measure begins what is measured of a flight. From here on its request does not change.
+func (b *Bridge) measure(ctx context.Context, f *Flight) {
+	req, meter := f.end.req, &f.end.meter
+	if b.records {
+		f.end.who = identity.FromContext(ctx)
+		b.record(req, meter, f.end.who)
+	}
+	if b.isWatched() {
+		meter.stages = newStages(f.start)
+	}
+	req.meter = meter
+}
+
+// runPart runs a call that another one makes, which waits for it. It is a call like any other: only its id is not its own, so that it
+// cannot be cancelled by that.
+func (b *Bridge) runPart(ctx context.Context, req *Request) *Response {
+	f := &Flight{bridge: b, id: b.begun.Add(1), start: time.Now(), end: finished{req: req}}
+	b.measure(ctx, f)
+	var err error
+	if f.call, err = b.flights.RegisterPart(ctx, req.Origin, req.name()); err != nil {
+		f.err = registerError(err)
+		return f.Run()
+	}
+	f.call.Own(f)
+	return f.Run()
 }
 
 // isWatched reports whether somebody watches the calls.

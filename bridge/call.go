@@ -71,6 +71,7 @@ type parts struct {
 	tasks      *tasks
 	natives    *natives
 	compacts   *compacts
+	programs   *programs
 	operations *operations
 	approvals  *approvals
 	exchanger  *exchanger
@@ -117,7 +118,9 @@ func newCalls(p *parts) *calls {
 		continuation:  way(stageContinue, p.operations.continueOperation),
 		nativeCall:    way(stageNative, p.natives.invokeNative),
 		compactCall:   way(stageCompact, p.compacts.invokeCompact),
-		exchangeCall:  steps(shared, named{stageExchange, p.exchanger.exchange}),
+		programCall: steps(shared, around, named{stageWanted, wanted}, validated, named{stageReopen, p.rounds.reopen},
+			named{stageProgram, p.programs.run}, result),
+		exchangeCall: steps(shared, named{stageExchange, p.exchanger.exchange}),
 	}
 	return w
 }
@@ -132,6 +135,8 @@ func (w *calls) kindOf(c *toolCall) kind {
 	switch {
 	case c.req.Exchange != nil:
 		return exchangeCall
+	case c.tool.Compact == catalog.CompactRun:
+		return programCall
 	case c.tool.Compact != catalog.NotCompact:
 		return compactCall
 	case c.req.Wanted.Preview:

@@ -30,7 +30,7 @@ func (x *compacts) invokeCompact(ctx context.Context, c *toolCall) *errmap.Error
 		data, failed = x.searched(ctx, c)
 	case catalog.CompactDescribe:
 		data, failed = x.described(ctx, c)
-	case catalog.CompactCall, catalog.NotCompact:
+	case catalog.CompactCall, catalog.CompactRun, catalog.NotCompact:
 		// The schema admits only what readThrough reads.
 		failed = errmap.Wrap(errmap.InternalError, errors.New("a call by way of the compact catalog was not read"))
 	}

@@ -118,7 +118,7 @@ func (d *directory) get(ctx context.Context, req *Request) *Response {
 	return &Response{Catalog: cat, Tool: tool}
 }
 
-// findCompact finds one of the three tools, which every caller may see: what they show is what their caller may see.
+// findCompact finds one of the sidecar's own tools, which every caller may see: what they show is what their caller may see.
 func findCompact(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 	if req.Through != "" { // none of them is in the catalog
 		return nil, noSuchArgument(req)
@@ -145,7 +145,7 @@ type directory struct {
 	catalogWait time.Duration
 	authorities policy.Authorities
 	compact     compact.Options
-	isCompact   bool  // the tools of a compact catalog are offered
+	isCompact   bool  // some of the sidecar's own tools are offered
 	rules       Rules // nil where every caller sees all of the results
 	views       catalog.Views
 }
@@ -232,7 +232,7 @@ func sightOf(v *policy.View) catalog.Sight {
 // name: that a tool exists is no secret, what it takes and does is. It comes with
 // the error, for the log.
 func (d *directory) find(ctx context.Context, cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
-	if d.isCompact && req.Procedure == "" && catalog.CompactOf(req.Tool) != catalog.NotCompact {
+	if d.isCompact && req.Procedure == "" && d.compact.Offers(catalog.CompactOf(req.Tool)) {
 		return findCompact(cat, req)
 	}
 	tool, failed := lookup(cat, req)
@@ -369,12 +369,15 @@ func (d *directory) listedAs(cat *catalog.Catalog, form compact.List) (*catalog.
 	switch {
 	case form == compact.ListCompact && !o.IsOffered():
 		return nil, errmap.Because(errmap.MethodNotFound, "this sidecar has no compact list; its operator can set --catalog-mode")
-	case form == compact.ListAll, form == compact.ListByMode && !o.IsOffered():
-		return cat, nil
-	case form == compact.ListByMode && o.Mode == compact.Auto && !cat.ListExceeds(o.AboveBytes):
-		return cat, nil
+	case form == compact.ListCompact:
+		return listed(cat.Compact())
+	case form == compact.ListAll:
+		return listed(o.Full(cat))
 	}
-	out, err := cat.Compact()
+	return listed(o.Listed(cat))
+}
+
+func listed(out *catalog.Catalog, err error) (*catalog.Catalog, *errmap.Error) {
 	if err != nil {
 		return nil, errmap.Wrap(errmap.InternalError, err)
 	}

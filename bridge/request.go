@@ -228,6 +228,15 @@ type Request struct {
 	meter *meter
 	// of is the request that this one is a copy of; nil for one that began.
 	of *Request
+	// part is what makes the request a part of a program; nil for all others.
+	part *part
+}
+
+// part is a call of a program.
+type part struct {
+	program trail.Program
+	// isConsented is set if the user agreed to the call before the program ran.
+	isConsented bool
 }
 
 // Envelope is the message that a request was read from, for edges that read parts of it
@@ -977,6 +986,7 @@ const (
 	continuation              // a tool that continues an operation
 	nativeCall                // a tool of a backend that implements outrigger.v1.ToolService
 	compactCall               // a tool of a compact catalog
+	programCall               // the tool that runs programs
 	previewCall               // a call whose caller wants its preview alone
 	exchangeCall              // a streaming RPC, called as such
 	kinds

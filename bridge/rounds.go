@@ -110,6 +110,9 @@ func (r *rounds) confirm(ctx context.Context, c *toolCall) *errmap.Error {
 		return nil
 	case c.isFirm:
 		return c.blocked
+	case c.req.part != nil && c.req.part.isConsented:
+		c.state.confirmed = true
+		return nil
 	case !c.state.asked:
 		return r.askUser(ctx, c)
 	}

@@ -105,6 +105,7 @@ const (
 	stagePreview
 	stageClaim
 	stageCompact
+	stageProgram
 	stageResult
 	stageRounds
 	stageFinish
@@ -122,6 +123,6 @@ func (s stage) String() string {
 		stageBegin: "begin", stageRun: "run", stageResolve: "resolve", stageGate: "gate", stageLimit: "limit", stageRoom: "room",
 		stageShare: "share", stageAdmit: "admit", stageEnvelope: "envelope", stageWanted: "wanted", stageValidate: "validate",
 		stagePermit: "permit", stageReopen: "reopen", stageConfirm: "confirm", stageApprove: "approve", stageRecord: "record", stagePreview: "preview",
-		stageClaim: "claim", stageCompact: "compact", stageResult: "result", stageRounds: "rounds", stageFinish: "finish",
+		stageClaim: "claim", stageCompact: "compact", stageProgram: "program", stageResult: "result", stageRounds: "rounds", stageFinish: "finish",
 	}[s]
 }

@@ -68,19 +68,29 @@ func (t *Table) Register(ctx context.Context, o Origin, id jsonrpc.ID, opts ...C
 // RegisterNamed is Register for a call with a name for people, such as that of
 // the tool. If a drain cuts the call off, it reports the name.
 func (t *Table) RegisterNamed(ctx context.Context, o Origin, id jsonrpc.ID, name string, opts ...CallOption) (*Call, error) {
+	return t.register(ctx, o, id, name, false, opts)
+}
+
+// RegisterPart is RegisterNamed for a call without an id that another one makes, which is in flight and waits for it. So neither a drain
+// that has begun nor a full table keeps it out: the other could not end.
+func (t *Table) RegisterPart(ctx context.Context, o Origin, name string) (*Call, error) {
+	return t.register(ctx, o, jsonrpc.ID{}, name, true, nil)
+}
+
+func (t *Table) register(ctx context.Context, o Origin, id jsonrpc.ID, name string, isPart bool, opts []CallOption) (*Call, error) {
 	// What comes after a drain has begun is not counted: callers that come again and
 	// again could keep the count above zero.
-	if t.draining.Load() {
+	if !isPart && t.draining.Load() {
 		return nil, ErrDraining
 	}
 	// Counted first, asked second: either this sees the drain, or the drain sees
 	// the call.
 	count := t.inFlight.Add(1)
-	if t.draining.Load() {
+	if !isPart && t.draining.Load() {
 		t.release()
 		return nil, ErrDraining
 	}
-	if count > t.maxInFlight {
+	if !isPart && count > t.maxInFlight {
 		t.full.Add(1)
 		t.release()
 		return nil, ErrFull

@@ -3,6 +3,7 @@
 package errmap
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,8 +84,9 @@ type Error struct {
 	ItemsSent *int
 
 	// Partial is what a stream had sent before it failed: the tool's result in JSON, marked incomplete. It goes to callers
-	// beside the error, and not to records of it; nil for none.
-	Partial json.RawMessage
+	// beside the error, and not to records of it; nil for none. PartialIs says to models what it is, if it is something else.
+	Partial   json.RawMessage
+	PartialIs string
 
 	// BackendStatus is the backend's status if Connect does not define its number, else 0.
 	BackendStatus uint32
@@ -115,7 +117,7 @@ func (e *Error) PartialText() string {
 	if len(e.Partial) == 0 {
 		return ""
 	}
-	return "Before it failed, the stream sent this, which is incomplete: " + string(e.Partial)
+	return cmp.Or(e.PartialIs, "Before it failed, the stream sent this, which is incomplete") + ": " + string(e.Partial)
 }
 
 // Redacted returns the error with its message redacted, or e itself if that was done before. The conversions redact the

@@ -72,7 +72,7 @@ func found(t *testing.T, reply []byte) []string {
 
 const modernParams = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
-// In every dialect three tools are listed, and search, describe and call lead to any other.
+// In every dialect four tools are listed, and search, describe and call lead to any other.
 func TestTheCompactCatalogInEveryDialect(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -100,7 +100,7 @@ func TestTheCompactCatalogInEveryDialect(t *testing.T) {
 				name, _ := jsonText(raw)
 				names = append(names, name)
 			}
-			if want := []string{tc.name(callName), tc.name(describeName), tc.name(searchName)}; !slices.Equal(names, want) {
+			if want := []string{tc.name(callName), tc.name(describeName), tc.name(runName), tc.name(searchName)}; !slices.Equal(names, want) {
 				t.Errorf("listed %v, want %v", names, want)
 			}
 			if text := string(list); !strings.Contains(text, "Fleet (") || !strings.Contains(text, "Lab (") {
@@ -470,7 +470,7 @@ func TestACallByWayOfTheCompactCatalogIsACallByName(t *testing.T) {
 	for _, row := range rowsOfBothWays() {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			byName, through := row.run(t, false), row.run(t, true)
+			byName, through := row.run(t, byItsName), row.run(t, byTheCatalog)
 			for i, reply := range through.Replies {
 				through.Replies[i] = strings.ReplaceAll(reply, `in the argument fields, such as \"fields\": `, `in _meta, such as \"dev.outrigger/fields\": `)
 			}
@@ -493,8 +493,15 @@ func TestACallByWayOfTheCompactCatalogIsACallByName(t *testing.T) {
 	}
 }
 
+// The ways of a call.
+const (
+	byItsName = iota
+	byTheCatalog
+	inAProgram
+)
+
 // run makes the calls of a row one way.
-func (row *wayOfRow) run(t *testing.T, through bool) observed {
+func (row *wayOfRow) run(t *testing.T, through int) observed {
 	t.Helper()
 	core, logged := observer.New(zap.InfoLevel)
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
@@ -564,7 +571,7 @@ func trailOf(t *testing.T, path string) []entryOfTrail {
 }
 
 // call makes one call as a modern client over HTTP does. before is the reply to the one before it.
-func (row *wayOfRow) call(t *testing.T, b *mcptest.Rig, call rowCall, through bool, before []byte, heard *[]string) ([]byte, int) {
+func (row *wayOfRow) call(t *testing.T, b *mcptest.Rig, call rowCall, through int, before []byte, heard *[]string) ([]byte, int) {
 	t.Helper()
 	capabilities := row.capabilities
 	if capabilities == "" {
@@ -580,13 +587,21 @@ func (row *wayOfRow) call(t *testing.T, b *mcptest.Rig, call rowCall, through bo
 		if call.arguments != "" {
 			inner += `,"arguments":` + call.arguments
 		}
-		if params = inner; through {
+		switch params = inner; through {
+		case byTheCatalog:
 			name = "catalog_call"
 			params = `"name":"catalog_call","arguments":{` + inner + `}`
+		case inAProgram:
+			name = "catalog_run"
+			params = `"name":"catalog_run","arguments":` + call.inProgram(t)
 		}
 	}
 	if call.says != "" {
-		params += `,"inputResponses":{"outrigger_confirm":` + call.says + `},"requestState":` + quoted(memberOf(t, before, "requestState"))
+		key := "outrigger_confirm"
+		if through == inAProgram {
+			key = "1." + key
+		}
+		params += `,"inputResponses":{` + quoted(key) + `:` + call.says + `},"requestState":` + quoted(memberOf(t, before, "requestState"))
 	}
 	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 		`"io.modelcontextprotocol/clientCapabilities":` + capabilities + row.meta + `}}}`
@@ -641,10 +656,10 @@ func TestADestructiveToolThroughTheCompactCatalogAsksAlways(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			for through, want := range map[bool]string{false: tc.byName, true: tc.through} {
+			for through, want := range map[int]string{byItsName: tc.byName, byTheCatalog: tc.through, inAProgram: tc.through} {
 				got := tc.row.run(t, through)
 				if !strings.Contains(got.Replies[0], want) {
-					t.Errorf("through the catalog: %v: no %s: %s", through, want, got.Replies[0])
+					t.Errorf("way %d: no %s: %s", through, want, got.Replies[0])
 				}
 			}
 		})
@@ -652,7 +667,7 @@ func TestADestructiveToolThroughTheCompactCatalogAsksAlways(t *testing.T) {
 	t.Run("consent", func(t *testing.T) {
 		t.Parallel()
 		row := wayOfRow{configure: trusted, capabilities: asksForm, calls: []rowCall{call, yes, call}}
-		got := row.run(t, true)
+		got := row.run(t, byTheCatalog)
 		for i, want := range []string{`"resultType":"input_required"`, ran, `"resultType":"input_required"`} {
 			if !strings.Contains(got.Replies[i], want) {
 				t.Errorf("reply %d has no %s: %s", i, want, got.Replies[i])

@@ -63,6 +63,8 @@ type BuildOptions struct {
 	LacksHTTP2 func() bool
 	// Compact keeps the names of the tools of a compact catalog for it: no other tool may have one.
 	Compact bool
+	// Programs offers the tool that runs programs, beside the others of a compact catalog or in a full one, and keeps its name.
+	Programs bool
 	// DeclaredOnly marks tools as destructive by what is declared alone, and not by the verbs of their names.
 	DeclaredOnly bool
 	// Listed says how lists show the schemas.
@@ -98,7 +100,7 @@ func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kep
 	overlay, problems := compileOverlay(o.Overlay)
 	b := &builder{
 		linked: linked, types: types, overlay: overlay, overlayIndex: newOverlayIndex(overlay), selection: o.Selection, limits: o.Limits.withDefaults(),
-		comments: comments{}, rules: &contractRules{}, problems: problems, reserved: o.Compact, declaredOnly: o.DeclaredOnly, listed: o.Listed,
+		comments: comments{}, rules: &contractRules{}, problems: problems, reserved: reserved{o.Compact, o.Programs}, declaredOnly: o.DeclaredOnly, listed: o.Listed,
 		warnings: slices.Concat(merged.warnings, linked.warnings, warnings),
 		backend:  o.Backend, prefix: o.Prefix, renamed: o.Services, timeout: o.Timeout,
 	}
@@ -160,8 +162,8 @@ type builder struct {
 	world world
 	// before is the build whose tools may be taken over; nil for none.
 	before *kept
-	// reserved keeps the names of a compact catalog.
-	reserved bool
+	// reserved are the names that are kept for the sidecar's own tools.
+	reserved reserved
 	// backend, prefix and renamed are BuildOptions.Backend, Prefix and Services.
 	backend, prefix string
 	renamed         map[string]string
@@ -463,10 +465,10 @@ func (b *builder) finish() (*Catalog, error) {
 	return c, nil
 }
 
-// reserveNames notes the tools that have a name of a compact catalog.
+// reserveNames notes the tools that have a name of a tool of the sidecar's own.
 func (b *builder) reserveNames() {
 	for _, t := range b.tools {
-		if why := reservedName(t.names()); b.reserved && why != "" && !t.Hidden {
+		if why := b.reserved.name(t.names()); why != "" && !t.Hidden {
 			b.problems = append(b.problems, Problem{t.Subject(), why})
 		}
 	}

@@ -42,7 +42,7 @@ type Catalog struct {
 	fingerprint  string
 	drift        *lock.Drift // from the lock; nil without one
 	compact      *compacted
-	reserved     bool // the names of the compact form
+	reserved     reserved
 	declaredOnly bool // BuildOptions.DeclaredOnly
 	listed       ListForm
 	isStrict     bool // the profile of its schemas
@@ -53,11 +53,12 @@ type Catalog struct {
 	parts   map[string]*Catalog
 }
 
-// compacted is the compact form of a catalog, made when it is first asked for.
+// compacted are the other forms of a catalog, made when they are first asked for: the compact one, and the full one with the tool that
+// runs programs.
 type compacted struct {
-	once    sync.Once
-	catalog *Catalog
-	err     error
+	once, besides sync.Once
+	catalog, full *Catalog
+	err, fullErr  error
 
 	// measured guards limit, which a list was compared with last, and isLarger, the outcome.
 	measured          sync.Mutex
@@ -125,12 +126,9 @@ func (c *Catalog) ByProcedure(procedure string) (*Tool, bool) {
 	return nil, false
 }
 
-// reserves says why a tool cannot have its names; empty if it can. A catalog that has a compact form keeps three names for it.
+// reserves says why a tool cannot have its names; empty if it can. A catalog keeps those of the sidecar's own tools.
 func (c *Catalog) reserves(t *Tool) string {
-	if !c.reserved {
-		return ""
-	}
-	return reservedName(t.names())
+	return c.reserved.name(t.names())
 }
 
 // Services returns the services that tools come from, sorted by name.

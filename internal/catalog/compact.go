@@ -3,18 +3,23 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// Compact returns the catalog that offers three tools in the place of all: one to search them, one to describe and one to
-// call any of them. Everything else is that of c. It is the same one each time.
+// Compact returns the catalog that offers a few tools in the place of all: one to search them, one to describe and one to
+// call any of them, and where there are programs one to run those. Everything else is that of c. It is the same one each time.
 func (c *Catalog) Compact() (*Catalog, error) {
 	c.compact.once.Do(func() { c.compact.catalog, c.compact.err = c.compacted() })
 	return c.compact.catalog, c.compact.err
@@ -23,26 +28,70 @@ func (c *Catalog) Compact() (*Catalog, error) {
 func (c *Catalog) compacted() (*Catalog, error) {
 	out := *c
 	out.own, out.growth, out.byName, out.compact = &lists{}, nil, map[string]*Tool{}, &compacted{}
-	for _, made := range []struct {
-		kind   Compact
-		tool   *outriggerv1.Tool
-		strict string
-	}{{CompactCall, callTool(c.isStrict), strictCall}, {CompactDescribe, describeTool(), strictDescribe}, {CompactSearch, searchTool(c.contents(), c.isStrict), strictSearch()}} { // by name
-		if !c.isStrict {
-			made.strict = ""
-		}
-		t, err := newCompactTool(made.kind, made.tool, made.strict)
+	own := []ownTool{{CompactCall, callTool(c.isStrict), strictCall}, {CompactDescribe, describeTool(), strictDescribe}} // by name
+	if c.reserved.programs {
+		own = append(own, c.runTool())
+	}
+	own = append(own, ownTool{CompactSearch, searchTool(c.contents(), c.isStrict), strictSearch()})
+	for _, made := range own {
+		t, err := c.newCompactTool(made)
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range t.names() {
-			out.byName[name] = t
-		}
-		out.own.visible, out.own.all = append(out.own.visible, t), append(out.own.all, t)
+		out.add(t)
 	}
 	out.digests = digests{}.with(out.own.visible)
 	out.fingerprint = out.digests.sum()
 	return &out, nil
+}
+
+// add adds a tool of the sidecar's own to a copy of a catalog.
+func (c *Catalog) add(t *Tool) {
+	for _, name := range t.names() {
+		c.byName[name] = t
+	}
+	c.own.visible, c.own.all = append(c.own.visible, t), append(c.own.all, t)
+}
+
+// WithPrograms returns the catalog with the tool that runs programs beside all others, where there are programs; else c. It is the same
+// one each time.
+func (c *Catalog) WithPrograms() (*Catalog, error) {
+	if !c.reserved.programs {
+		return c, nil
+	}
+	c.compact.besides.Do(func() { c.compact.full, c.compact.fullErr = c.withPrograms() })
+	return c.compact.full, c.compact.fullErr
+}
+
+func (c *Catalog) withPrograms() (*Catalog, error) {
+	t, err := c.newCompactTool(c.runTool())
+	if err != nil {
+		return nil, err
+	}
+	out, all := *c, c.lists()
+	out.own = &lists{visible: slices.Clone(all.visible), all: slices.Clone(all.all), services: all.services}
+	out.growth, out.compact, out.byName = nil, &compacted{}, make(map[string]*Tool, 2*len(all.all))
+	for _, one := range all.all {
+		if one.Hidden {
+			continue
+		}
+		for _, name := range one.names() {
+			out.byName[name] = one
+		}
+	}
+	out.add(t)
+	slices.SortFunc(out.own.visible, inOrder)
+	slices.SortFunc(out.own.all, inOrder)
+	out.digests = digests{}.with(out.own.visible)
+	out.fingerprint = out.digests.sum()
+	return &out, nil
+}
+
+// ownTool is a tool of the sidecar's own, and its input schema in lists of the profile strict.
+type ownTool struct {
+	kind   Compact
+	tool   *outriggerv1.Tool
+	strict string
 }
 
 // What the profile strict shows in the place of the input schemas: every property is required, no object is open, and limits are
@@ -72,8 +121,9 @@ func strictSearch() string {
 // an object too.
 func (c *Catalog) TakesArgumentsAsText() bool { return c.isStrict }
 
-// newCompactTool makes one of the three tools. shown is its input schema in lists, if that is not the declared one.
-func newCompactTool(kind Compact, declared *outriggerv1.Tool, shown string) (*Tool, error) {
+// newCompactTool makes a tool of the sidecar's own.
+func (c *Catalog) newCompactTool(of ownTool) (*Tool, error) {
+	kind, declared := of.kind, of.tool
 	hints := declared.GetAnnotations()
 	t := &Tool{
 		Name: declared.GetName(), MCPName: MCPName(declared.GetName()), NativeName: declared.GetName(), Native: true, Compact: kind,
@@ -85,8 +135,8 @@ func newCompactTool(kind Compact, declared *outriggerv1.Tool, shown string) (*To
 	if err := t.declareNative(declared, nil); err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Name, err)
 	}
-	if shown != "" {
-		t.Input = schema.Fixed(&schema.Schema{Canonical: t.Input.Canonical(), Advertised: json.RawMessage(shown)})
+	if c.isStrict {
+		t.Input = schema.Fixed(&schema.Schema{Canonical: t.Input.Canonical(), Advertised: json.RawMessage(of.strict)})
 	}
 	return t, t.seal()
 }
@@ -171,7 +221,7 @@ func (c *Catalog) listBytes(most int) int {
 	return n
 }
 
-// Compact is what one of the three tools does that stand for a whole catalog.
+// Compact is what one of the tools does that stand for a whole catalog.
 type Compact uint8
 
 const (
@@ -183,6 +233,8 @@ const (
 	CompactDescribe
 	// CompactCall calls a tool.
 	CompactCall
+	// CompactRun runs a program.
+	CompactRun
 )
 
 // Names of these tools, and of their arguments.
@@ -190,6 +242,7 @@ const (
 	SearchName   = "catalog.search"
 	DescribeName = "catalog.describe"
 	CallName     = "catalog.call"
+	RunName      = "catalog.run"
 
 	QueryArgument      = "query"
 	LimitArgument      = "limit"
@@ -197,6 +250,9 @@ const (
 	ArgumentsArgument  = "arguments"
 	FieldsArgument     = "fields"
 	StreamTimeArgument = "stream_time"
+	ProgramArgument    = "program"
+	InputsArgument     = "inputs"
+	DryRunArgument     = "dry_run"
 )
 
 const (
@@ -217,16 +273,341 @@ func CompactOf(name string) Compact {
 		return CompactDescribe
 	case CallName, "catalog_call":
 		return CompactCall
+	case RunName, "catalog_run":
+		return CompactRun
 	}
 	return NotCompact
 }
 
-// reservedName says that one of a tool's names is that of a tool of the compact catalog; empty if none is.
-func reservedName(names []string) string {
-	at := slices.IndexFunc(names, func(name string) bool { return CompactOf(name) != NotCompact })
-	if at < 0 {
+// reserved are the names that a catalog keeps for the sidecar's own tools: those of its compact form, and that of the tool that runs
+// programs.
+type reserved struct{ compact, programs bool }
+
+// name says that one of a tool's names is kept; empty if none is.
+func (r reserved) name(names []string) string {
+	at := slices.IndexFunc(names, func(name string) bool {
+		kind := CompactOf(name)
+		return r.programs && kind == CompactRun || r.compact && kind != NotCompact && kind != CompactRun
+	})
+	switch {
+	case at < 0:
 		return ""
+	case CompactOf(names[at]) == CompactRun:
+		return fmt.Sprintf("the name %q is that of the sidecar's own tool that runs programs; set (outrigger.v1.tool).name or name it in the overlay, "+
+			"omit it with --exclude, or use --programs off", names[at])
 	}
 	return fmt.Sprintf("the name %q is that of a tool of the sidecar's own in compact mode; set (outrigger.v1.tool).name or name it in the overlay, "+
 		"omit it with --exclude, or use --catalog-mode full", names[at])
 }
+
+const (
+	inputsText = `"Values for the program, as the global inputs."`
+	dryRunText = `"Checks the program and returns its faults and what it may call. Nothing is called."`
+
+	programProperty = `"program":{"type":"string","description":"The program. Its value is that of the global result."}`
+
+	strictRun = `{"type":"object","properties":{` + programProperty + `,"inputs":{"anyOf":[{"type":"string"},{"type":"null"}],"description":` +
+		`"Values for the program, as the global inputs: one JSON object in a string."},"dry_run":{"anyOf":[{"type":"boolean"},{"type":"null"}],"description":` + dryRunText + `}},` +
+		`"required":["program","inputs","dry_run"],"additionalProperties":false}`
+
+	place = `"line":{"type":"integer"},"column":{"type":"integer"}`
+	// runOutput is the output schema. The result is of any type, which some clients refuse to see said.
+	runOutput = `{"type":"object","properties":{"ran":{"type":"array","description":"What was called.","items":{"type":"object","properties":{` +
+		`"tool":{"type":"string"},"calls":{"type":"integer"},"failed":{"type":"integer"}}}},` +
+		`"findings":{"type":"array","description":"With dry_run: faults.","items":{"type":"object","properties":{` + place + `,"rule":{"type":"string"},"message":{"type":"string"},"instead":{"type":"string"}}}},` +
+		`"plan":{"type":"array","description":"With dry_run: what may be called, and how often at most.","items":{"type":"object","properties":{` +
+		`"tool":{"type":"string"},"atMost":{"type":"integer"},"destructive":{"type":"boolean"},"places":{"type":"array","items":{"type":"string"}}}}}},"additionalProperties":true}`
+)
+
+// runTool is the tool that runs programs.
+func (c *Catalog) runTool() ownTool {
+	inputs, dry := `"object"`, `"boolean"`
+	if c.isStrict {
+		inputs, dry = `["object","string","null"]`, `["boolean","null"]` // what is not required may be null
+	}
+	return ownTool{CompactRun, &outriggerv1.Tool{
+		Name: RunName, Title: "Run a program", Description: c.programText(),
+		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
+			`{"type":"object","properties":{`+programProperty+`,"inputs":{"type":%s,"description":`+inputsText+`},"dry_run":{"type":%s,"description":`+dryRunText+`}},`+
+				`"required":["program"],"additionalProperties":false}`, inputs, dry)},
+		OutputSchemaForm: &outriggerv1.Tool_OutputSchemaJson{OutputSchemaJson: []byte(runOutput)},
+		Annotations:      &outriggerv1.ToolAnnotations{DestructiveHint: proto.Bool(true), OpenWorldHint: proto.Bool(true)},
+	}, strictRun}
+}
+
+// programText teaches the tool that runs programs: its language, three examples of this catalog, and what happens to faults.
+func (c *Catalog) programText() string {
+	text := "Runs a program in Starlark (Python without import, while, try, classes and f-strings) that calls several tools in one round trip; " +
+		"only its global result comes back. Tools are functions of their dotted names with keyword arguments; results have attributes. " +
+		"parallel([...]) runs calls at once, paginate(tool, ...) reads all pages, fail(\"...\") ends. " +
+		"The program is checked before anything is called: each fault comes with line, column and what to write. The user may be asked first, if a tool is destructive."
+	if examples := c.programExamples(); len(examples) > 0 {
+		text += " Examples:\n\n" + strings.Join(examples, "\n\n")
+	}
+	return text
+}
+
+// The bounds of the examples: how many tools are looked at, and how long an example is.
+const (
+	maxSampled = 200
+	maxExample = 260
+)
+
+// sampled is a tool that an example may call.
+type sampled struct {
+	tool *Tool
+	// name is that of the tool, and arguments are those that each call needs.
+	name, arguments string
+	// argument is what a call may have, and value a literal for it; empty for none.
+	argument, value string
+	// list is a list of messages in the result, and in each of them the text field; where there is no list, field is one of the result.
+	list, field string
+	// key is the field of the messages in the list that may be the argument of another call.
+	key string
+}
+
+// programExamples are programs that a check finds right: one call, a list, and one call for each of a list.
+func (c *Catalog) programExamples() (out []string) {
+	var gets, lists []*sampled
+	for i, t := range c.Tools() {
+		if i == maxSampled {
+			break
+		}
+		if s := sample(t); s != nil && s.list != "" {
+			lists = append(lists, s)
+		} else if s != nil && s.field != "" {
+			gets = append(gets, s)
+		}
+	}
+	slices.SortStableFunc(gets, func(a, b *sampled) int { return a.rank("get") - b.rank("get") })
+	slices.SortStableFunc(lists, func(a, b *sampled) int { return a.rank("list") - b.rank("list") })
+	get, list := pair(gets, lists)
+	add := func(format string, a ...any) {
+		if text := fmt.Sprintf(format, a...); len(text) <= maxExample {
+			out = append(out, text)
+		}
+	}
+	if get != nil {
+		add("one = %s\nresult = one.%s", get.call(), get.field)
+	}
+	if list != nil {
+		add("found = %s(%s)\nresult = [x.%s for x in found.%s]", list.name, list.arguments, list.field, list.list)
+	}
+	switch {
+	case get == nil || get.argument == "":
+	case list != nil && list.key != "" && list.tool.Metadata.Module == get.tool.Metadata.Module:
+		add("found = %s(%s)\ngot = parallel([%s for x in found.%s])\nresult = [g.%s for g in got]", list.name, list.arguments, get.given("x."+list.key), list.list, get.field)
+	default:
+		add("got = parallel([%s for i in inputs.ids])\nresult = [g.%s for g in got]", get.given("i"), get.field)
+	}
+	return out
+}
+
+// rank is lower for a tool that shows more: one with the verb, and with an argument or a key.
+func (s *sampled) rank(verb string) int {
+	n := 0
+	if verbOf(s.tool) != verb {
+		n += 2
+	}
+	if s.argument == "" && s.key == "" {
+		n++
+	}
+	return n
+}
+
+// call is a call with a value for the argument.
+func (s *sampled) call() string {
+	if s.argument == "" {
+		return s.name + "(" + s.arguments + ")"
+	}
+	return s.given(s.value)
+}
+
+// given is a call with an expression for the argument.
+func (s *sampled) given(expression string) string {
+	parts := make([]string, 0, 2)
+	if s.arguments != "" {
+		parts = append(parts, s.arguments)
+	}
+	return s.name + "(" + strings.Join(append(parts, s.argument+"="+expression), ", ") + ")"
+}
+
+// pair is a tool for one thing and one for a list of them, of the same module where there are such.
+func pair(gets, lists []*sampled) (get, list *sampled) {
+	for _, l := range lists {
+		for _, g := range gets {
+			if l.key != "" && g.argument != "" && l.tool.Metadata.Module == g.tool.Metadata.Module && verbOf(g.tool) == "get" && g.takes(l) {
+				return g, l
+			}
+		}
+	}
+	if len(gets) > 0 {
+		get = gets[0]
+	}
+	if len(lists) > 0 {
+		list = lists[0]
+		list.key = "" // of other things
+	}
+	return get, list
+}
+
+// takes reports whether the key of a list is what a tool takes: order_id is the id of list_orders.
+func (s *sampled) takes(l *sampled) bool {
+	noun := strings.TrimPrefix(lastPart(s.tool.Name), "get_")
+	return strings.HasPrefix(strings.TrimPrefix(lastPart(l.tool.Name), "list_"), strings.TrimSuffix(noun, "y")) &&
+		(l.key == s.argument || noun+"_"+l.key == s.argument) && s.kindOf(s.tool.Method.Descriptor.Input(), s.argument) == l.kindOf(l.element(), l.key)
+}
+
+// element is the message of which there is a list.
+func (s *sampled) element() protoreflect.MessageDescriptor {
+	return s.tool.Method.Descriptor.Output().Fields().ByName(protoreflect.Name(s.list)).Message()
+}
+
+func (*sampled) kindOf(md protoreflect.MessageDescriptor, name string) protoreflect.Kind {
+	return md.Fields().ByName(protoreflect.Name(name)).Kind()
+}
+
+// sample is a tool as examples may call it; nil for one that they do not: it may change something, or its messages are no plain ones.
+func sample(t *Tool) *sampled {
+	hint := t.Annotations.ReadOnly
+	if t.Native || t.Metadata.Destructive || hint != nil && !*hint || t.Streams() || t.TakesStream() || t.Operation != nil || t.IsDocument() || t.OutputNotObject ||
+		t.Input.Wrapped || !t.HasOutput() || t.Method.Descriptor == nil || !callable(t.Name) || verbOf(t) != "get" && verbOf(t) != "list" {
+		return nil
+	}
+	s := &sampled{tool: t, name: t.Name}
+	in := schema.ViewOf(t.Input.Canonical())
+	properties, required := in.Properties(), in.Required()
+	md := t.Method.Descriptor.Input()
+	for _, name := range required {
+		fd := md.Fields().ByJSONName(name)
+		if fd == nil || !isPlain(fd) || len(required) > 1 {
+			return nil
+		}
+	}
+	for i := range md.Fields().Len() {
+		fd := md.Fields().Get(i)
+		name := string(fd.Name())
+		if _, ok := properties[fd.JSONName()]; !ok || !isPlain(fd) || !isName(name) || len(required) > 0 && required[0] != fd.JSONName() {
+			continue
+		}
+		if len(required) > 0 || isID(name) {
+			s.argument, s.value = name, sampleValue(t, fd)
+			break
+		}
+	}
+	if len(required) > 0 && s.argument == "" {
+		return nil
+	}
+	s.choose(t)
+	if s.list != "" && len(required) > 0 {
+		s.arguments, s.argument = s.argument+"="+s.value, ""
+	}
+	return s
+}
+
+// choose finds what an example may read of the result.
+func (s *sampled) choose(t *Tool) {
+	out := schema.ViewOf(t.Output.Canonical())
+	properties := out.Properties()
+	fields := t.Method.Descriptor.Output().Fields()
+	for i := range fields.Len() {
+		fd := fields.Get(i)
+		at, ok := properties[fd.JSONName()]
+		if !ok || !isName(string(fd.Name())) {
+			continue
+		}
+		if fd.IsList() && fd.Message() != nil && !strings.HasPrefix(string(fd.Message().FullName()), "google.protobuf.") {
+			s.readList(fd, at.Elements().Properties())
+			if s.list != "" {
+				return
+			}
+		}
+		if isPlain(fd) && (s.field == "" || isID(s.field) && !isID(string(fd.Name()))) {
+			s.field = string(fd.Name())
+		}
+	}
+}
+
+func (s *sampled) readList(fd protoreflect.FieldDescriptor, properties map[string]schema.View) {
+	elem := fd.Message().Fields()
+	field, key := "", ""
+	for i := range elem.Len() {
+		one := elem.Get(i)
+		name := string(one.Name())
+		if _, ok := properties[one.JSONName()]; !ok || !isPlain(one) || !isName(name) {
+			continue
+		}
+		if field == "" || isID(field) && !isID(name) {
+			field = name
+		}
+		if key == "" && isID(name) {
+			key = name
+		}
+	}
+	if field != "" {
+		s.list, s.field, s.key = string(fd.Name()), field, key
+	}
+}
+
+// isID holds for the name of a field that identifies a thing.
+func isID(name string) bool { return strings.HasSuffix(name, "id") || name == "name" }
+
+// isPlain holds for a field with one text or one whole number.
+func isPlain(fd protoreflect.FieldDescriptor) bool {
+	if fd.IsList() || fd.IsMap() {
+		return false
+	}
+	switch fd.Kind() {
+	case protoreflect.StringKind, protoreflect.Int32Kind, protoreflect.Int64Kind, protoreflect.Uint32Kind, protoreflect.Uint64Kind:
+		return true
+	default:
+		return false
+	}
+}
+
+// sampleValue is a literal for an argument: that of the tool's own example, where it has one.
+func sampleValue(t *Tool, fd protoreflect.FieldDescriptor) string {
+	isText, value := fd.Kind() == protoreflect.StringKind, "1"
+	for _, e := range t.Examples {
+		for _, name := range [...]string{fd.JSONName(), string(fd.Name())} {
+			raw, ok := jsontext.Lookup(bytes.TrimSpace(e.Arguments), name)
+			if text, isQuoted := jsontext.Text(raw); ok && isQuoted {
+				raw = []byte(text)
+			}
+			if _, err := strconv.ParseUint(string(raw), 10, 31); ok && len(raw) > 0 && len(raw) < maxValue && (isText || err == nil) {
+				value = string(raw)
+			}
+		}
+	}
+	if isText {
+		return strconv.Quote(value)
+	}
+	return value
+}
+
+// maxValue bounds the value of an argument in an example.
+const maxValue = 60
+
+// callable reports whether the parts of a tool's name are names of a program.
+func callable(name string) bool {
+	for part := range strings.SplitSeq(name, ".") {
+		if !isName(part) {
+			return false
+		}
+	}
+	return true
+}
+
+// isName reports whether a program can use a name as it is.
+func isName(s string) bool {
+	for i, r := range s {
+		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return s != "" && !strings.Contains(keywords, " "+s+" ")
+}
+
+// keywords are words that are no names in Starlark, or that a program should not hide.
+const keywords = " and as assert break class continue def del elif else except finally for from global if import in inputs is lambda load nonlocal not or " +
+	"parallel paginate fail pass raise result return tools try while with yield "

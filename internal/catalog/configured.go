@@ -35,16 +35,23 @@ func BuildOptionsOf(cfg *configv1.Config, selection *Selection) (BuildOptions, e
 	if err != nil {
 		return BuildOptions{}, err
 	}
+	runs, _ := RunsPrograms(c)
 	b := cfg.GetBackend()
 	return BuildOptions{
 		Backend: b.GetName(), Prefix: b.GetPrefix(), Timeout: b.GetLimits().GetTimeout().AsDuration(), Services: cfg.GetServices(),
 		Listed: ListForm{Outputs: outputs, SharedRefs: c.GetSchemaRefs() == "shared"}, DeclaredOnly: cfg.GetGate() == "marked",
 		Selection: selection, Overlay: overrides, Profile: profile,
-		Lock: reviewed, RefuseDrift: RefusesDrift(c), Compact: c.GetMode() != "full",
+		Lock: reviewed, RefuseDrift: RefusesDrift(c), Compact: c.GetMode() != "full", Programs: runs,
 		Limits: Limits{MaxTools: int(cfg.GetLimits().GetMaxTools())},
 		// Where the limit is lower, envelopes are refused before arguments are looked at.
 		MaxDepth: max(int(cfg.GetLimits().GetMaxJsonDepth()), defaults.MaxJSONDepth),
 	}, nil
+}
+
+// RunsPrograms reports whether there is the tool that runs programs, and whether full lists have it too.
+func RunsPrograms(c *configv1.Catalog) (runs, inFull bool) {
+	mode := c.GetPrograms().GetMode()
+	return mode == "on" || mode != "off" && c.GetMode() != "full", mode == "on"
 }
 
 // overridesOf are what the configuration says about single tools.

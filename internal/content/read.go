@@ -564,8 +564,13 @@ func AskConsent(tool, title string, arguments []byte, words, preview string) *ou
 	} else if words != "" {
 		text += " (" + words + ")"
 	}
+	return AskConsentTo(message + "Run it with " + text + "?")
+}
+
+// AskConsentTo returns a question for consent in other words.
+func AskConsentTo(message string) *outriggerv1.InputRequest {
 	return &outriggerv1.InputRequest{Request: &outriggerv1.InputRequest_Elicitation{Elicitation: &outriggerv1.Elicitation{
-		Message: message + "Run it with " + text + "?",
+		Message: message,
 		Mode: &outriggerv1.Elicitation_Form{Form: &outriggerv1.ElicitationForm{
 			RequestedSchemaForm: &outriggerv1.ElicitationForm_RequestedSchemaJson{RequestedSchemaJson: schema.ConsentForm()},
 		}},

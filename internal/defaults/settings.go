@@ -115,6 +115,16 @@ const (
 	OAuthMaxCachedTokens            = 10000
 	OAuthMaxFetchBytes              = 1048576
 	OAuthMaxTokenBytes              = 16384
+	ProgramsAsk                     = "once"
+	ProgramsMaxCalls                = 100
+	ProgramsMaxDepth                = 100
+	ProgramsMaxMemoryBytes          = 33554432
+	ProgramsMaxParallel             = 8
+	ProgramsMaxProgramBytes         = 65536
+	ProgramsMaxRunning              = 16
+	ProgramsMaxSteps                = 10000000
+	ProgramsMaxTime                 = 60 * time.Second
+	ProgramsMode                    = "auto"
 	RateServiceDomain               = "outrigger"
 	RateServiceFailure              = "open"
 	RateServiceMaxFailures          = 5

@@ -170,6 +170,6 @@ func Memory(t testing.TB) *catalog.Live {
 
 // memory builds the catalog on first use.
 var memory = sync.OnceValues(func() (*catalog.Live, error) {
-	live := catalog.NewLive([]source.Source{Source()}, catalog.LiveOptions{})
+	live := catalog.NewLive([]source.Source{Source()}, catalog.LiveOptions{Build: catalog.BuildOptions{Programs: true}})
 	return live, live.Refresh(context.Background())
 })

@@ -365,13 +365,16 @@ func (d *doctor) add(f Diagnosis) {
 // compact says which tools are listed, where that is not all of them in any case.
 func (d *doctor) compact(cat *catalog.Catalog) {
 	o := compact.OptionsOf(d.cfg.GetCatalog())
-	tools := len(cat.Tools())
+	tools, stand := len(cat.Tools()), "three tools stand"
+	if o.HasPrograms {
+		stand = "four tools stand"
+	}
 	switch {
 	case !o.IsOffered():
 	case o.Mode == compact.Always:
-		d.ok("the list is compact: three tools stand for %d (--catalog-mode)", tools)
+		d.ok("the list is compact: %s for %d (--catalog-mode)", stand, tools)
 	case cat.ListExceeds(o.AboveBytes):
-		d.ok("the list is compact: three tools stand for %d, whose list is larger than %d bytes (--compact-above-bytes)", tools, o.AboveBytes)
+		d.ok("the list is compact: %s for %d, whose list is larger than %d bytes (--compact-above-bytes)", stand, tools, o.AboveBytes)
 	default:
 		d.ok("the list has all %d tools: it is not larger than %d bytes (--compact-above-bytes)", tools, o.AboveBytes)
 	}

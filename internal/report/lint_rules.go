@@ -103,7 +103,7 @@ func (c *lintCheck) hintMissing(t *LintTool) {
 
 func (c *lintCheck) toolCount() {
 	if n := len(c.tools); n > c.fact.Limit {
-		c.add(nil, "", compactFix("list three tools that stand for all, or leave tools out with catalog.exclude"), "%d tools; %s", n, c.limit("tools of all servers"))
+		c.add(nil, "", compactFix("list a few tools that stand for all, or leave tools out with catalog.exclude"), "%d tools; %s", n, c.limit("tools of all servers"))
 	}
 }
 
@@ -113,7 +113,7 @@ func (c *lintCheck) listTokens() {
 		sum += t.Tokens
 	}
 	if sum > c.fact.Limit {
-		c.add(nil, "", compactFix("list three tools that stand for all, or leave tools out with catalog.exclude"), "the list costs about %d tokens; %s", sum, c.limit("tokens"))
+		c.add(nil, "", compactFix("list a few tools that stand for all, or leave tools out with catalog.exclude"), "the list costs about %d tokens; %s", sum, c.limit("tokens"))
 	}
 }
 

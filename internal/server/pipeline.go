@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/content"
@@ -22,6 +23,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/offer"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/program"
 	"github.com/outrigger-mcp/outrigger/internal/server/replicas"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 	"github.com/outrigger-mcp/outrigger/internal/server/webhook"
@@ -169,6 +171,7 @@ func (a *App) openPipeline() error {
 		Rules:       a.bridgeRules(),
 		Confirm:     a.confirms,
 		Compact:     compact.OptionsOf(a.cfg.GetCatalog()),
+		Programs:    programsOf(a.cfg),
 
 		RepairArguments: a.cfg.GetRepairArguments(),
 		Native:          only.Native, Sealer: a.shared.Sealer, Tasks: a.shared.Tasks,
@@ -284,4 +287,20 @@ func (a *App) sessionEnded(e session.Ended) {
 		s.ErrorType = errorEvicted
 	}
 	a.stats.EndSession(s)
+}
+
+// programsOf are the bounds of programs that a configuration describes; nil where none are run.
+func programsOf(cfg *configv1.Config) *bridge.Programs {
+	c := cfg.GetCatalog().GetPrograms()
+	if runs, _ := catalog.RunsPrograms(cfg.GetCatalog()); !runs {
+		return nil
+	}
+	return &bridge.Programs{
+		Limits: program.Limits{
+			Bytes: int(c.GetMaxProgramBytes()), Depth: int(c.GetMaxDepth()), Steps: uint64(c.GetMaxSteps()), //nolint:gosec // not negative
+			Calls: int(c.GetMaxCalls()), Parallel: int(c.GetMaxParallel()), Time: c.GetMaxTime().AsDuration(),
+			Memory: c.GetMaxMemoryBytes(), Result: c.GetMaxMemoryBytes(), // and what any result may have
+		},
+		MaxRunning: int(c.GetMaxRunning()), Share: policy.CallerShare(cfg.GetLimits()), AskEach: c.GetAsk() == "each",
+	}
 }

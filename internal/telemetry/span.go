@@ -140,6 +140,17 @@ type Outcome struct {
 	Attributes []Attribute
 }
 
+// Part starts the span of a call that the message makes within the sidecar. End it.
+func (s *Span) Part(method string, attributes ...Attribute) *Span {
+	if s == nil {
+		return nil
+	}
+	out := &Span{tracer: s.tracer, method: method}
+	s.tracer.startNode(&out.node, origin{s.ids, trace.ContextWithSpanContext(context.Background(), s.ids)},
+		start{name: method, kind: trace.SpanKindInternal}, attributes)
+	return out
+}
+
 // End ends the span.
 func (s *Span) End(o Outcome) {
 	if s == nil {

@@ -44,6 +44,8 @@ type Stats struct {
 	// mcp and sessions are the metrics of OpenTelemetry's conventions for MCP.
 	mcp      *cache[mcpLabels, *mcpSeries]
 	sessions *cache[sessionLabels, *shown]
+	// programs counts runs of programs by outcome.
+	programs *prometheus.CounterVec
 	// ended hears of the end of each call; nil tells no one.
 	ended func(CallEnd)
 	began time.Time
@@ -63,6 +65,10 @@ func NewStats(maxTools int, operations ...string) *Stats {
 	overhead := t.histograms(namespace+"_call_overhead_seconds", "The sidecar's own share of a tool call: its duration without the wait for the backend.", overheadBounds[:], "edge")
 	http := t.counters("http_refused_total", "HTTP requests rejected for their path, method, headers, type, size or sender, by edge and canonical code. "+
 		"They are not counted as calls.", "edge", "code")
+	t.programs = t.counters("programs_total", "Programs of catalog.run by outcome: ok, dry_run, refused (before any call), asked (the user or others are asked), or failed.", "outcome")
+	for _, outcome := range [...]string{"ok", "dry_run", "refused", "asked", "failed"} {
+		t.Program(outcome, 0) // the series exist from the start
+	}
 	t.all = append(t.all, inFlight)
 
 	t.tools = newCache(func(name string, tools int) string {
@@ -117,6 +123,13 @@ func (t *Stats) Describe(out chan<- *prometheus.Desc) {
 func (t *Stats) Collect(out chan<- prometheus.Metric) {
 	for _, metric := range t.all {
 		metric.Collect(out)
+	}
+}
+
+// Program counts n runs of programs.
+func (t *Stats) Program(outcome string, n int) {
+	if t != nil {
+		t.programs.WithLabelValues(outcome).Add(float64(n))
 	}
 }
 

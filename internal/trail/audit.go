@@ -295,6 +295,8 @@ type Event struct {
 	Rule string
 	// Preview: the backend was asked what the call would do.
 	Preview bool
+	// Program says which program made the call, or which one it ran; nil for other calls.
+	Program *Program
 	// Code is the canonical code of the error, "OK" without one. Outcome is what the caller
 	// got: result, error, input_required, task or cancelled.
 	Code, Outcome string
@@ -311,6 +313,15 @@ type Event struct {
 
 	// hasBegun: the first of two lines was written.
 	hasBegun bool
+}
+
+// Program is a program of catalog.run in the line of its run, or of a call that it made.
+type Program struct {
+	// Digest is the SHA-256 of the program, in the line of a run.
+	Digest string
+	// Run is the ID of the run in the line of a call. Call is its number in the run, and Line and Column its place in the program.
+	Run                ID
+	Call, Line, Column int
 }
 
 // Change is a change by an operator, or of a file.
@@ -467,6 +478,9 @@ func (e *encoder) event(dst []byte, now time.Time, phase Phase, ev *Event) []byt
 	if ev.Preview {
 		dst = append(dst, `,"preview":true`...)
 	}
+	if ev.Program != nil {
+		dst = e.program(dst, ev.Program)
+	}
 	dst = member(dst, `,"trust":`, ev.Trust)
 	dst = member(dst, `,"decision":`, string(ev.Decision))
 	dst = member(dst, `,"rule":`, ev.Rule)
@@ -497,6 +511,17 @@ func (e *encoder) event(dst []byte, now time.Time, phase Phase, ev *Event) []byt
 		}
 	}
 	return jsontext.Visible(append(dst, "}\n"...), 0)
+}
+
+// program writes the member about the program of an invocation.
+func (e *encoder) program(dst []byte, p *Program) []byte {
+	if p.Call == 0 {
+		return append(member(append(dst, `,"program":{`...), `"digest":`, p.Digest), '}')
+	}
+	dst = e.ids.append(append(dst, `,"program":{"run":"`...), p.Run)
+	dst = strconv.AppendInt(append(dst, `","call":`...), int64(p.Call), 10)
+	dst = strconv.AppendInt(append(dst, `,"line":`...), int64(p.Line), 10)
+	return append(strconv.AppendInt(append(dst, `,"column":`...), int64(p.Column), 10), '}')
 }
 
 func (e *encoder) change(dst []byte, now time.Time, id ID, c *Change) []byte {

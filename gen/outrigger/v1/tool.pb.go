@@ -801,7 +801,7 @@ type ListToolsRequest struct {
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,proto3" json:"page_size,omitempty"`
 	// Context of the original request. Set by the edge.
 	Context *RequestContext `protobuf:"bytes,3,opt,name=context,proto3" json:"context,omitempty"`
-	// List the three tools of the compact catalog in the place of all: `catalog.search`, `catalog.describe` and `catalog.call`.
+	// List the tools of the compact catalog in the place of all: `catalog.search`, `catalog.describe`, `catalog.call` and `catalog.run`.
 	// Fails with UNIMPLEMENTED if the sidecar runs with `--catalog-mode full`.
 	Compact       bool `protobuf:"varint,4,opt,name=compact,proto3" json:"compact,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1049,7 +1049,7 @@ type WatchToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Context of the original request. Set by the edge.
 	Context *RequestContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
-	// Watch the three tools of the compact catalog in the place of all, as in ListToolsRequest.
+	// Watch the tools of the compact catalog in the place of all, as in ListToolsRequest.
 	Compact       bool `protobuf:"varint,2,opt,name=compact,proto3" json:"compact,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compact is what the three tools of a compact catalog do: it finds tools by words, describes one, and reads
-// the call of another. Package catalog makes the tools, package bridge runs them.
+// Package compact is what the tools of a compact catalog do: it finds tools by words, describes one, and reads
+// the call of another, or a program. Package catalog makes the tools, package bridge runs them.
 //
 // It decides nothing about permissions: its caller says which tools may be found, and runs the call that it has read as
 // any other. Everything is safe for concurrent use.
@@ -115,6 +115,31 @@ func Call(arguments []byte) (called Called, ok bool) {
 		}
 	}
 	return called, called.Name != ""
+}
+
+// Run are the arguments of a run of a program. Inputs are an object, or what came in its place; nil for none.
+type Run struct {
+	Program  string
+	Inputs   []byte
+	IsDryRun bool
+}
+
+// ReadRun reads the arguments of a run, which are valid by the input schema.
+func ReadRun(arguments []byte) (out Run) {
+	for member, raw := range jsontext.Members(arguments) {
+		if jsontext.IsNull(raw) {
+			continue // absent, as strict clients say it
+		}
+		switch member {
+		case catalog.ProgramArgument:
+			out.Program, _ = jsontext.Text(raw)
+		case catalog.InputsArgument:
+			out.Inputs = raw
+		case catalog.DryRunArgument:
+			out.IsDryRun = string(raw) == "true"
+		}
+	}
+	return out
 }
 
 // IsObject reports whether arguments are an object, and not one in a string, or something else.
@@ -286,13 +311,13 @@ func (x *Index) Search(query string, limit int, seen func(*catalog.Tool) *catalo
 	return out
 }
 
-// Mode says when three tools stand for all: one that searches the catalog, one that describes a tool and one that calls a
-// tool.
+// Mode says when a few tools stand for all: one that searches the catalog, one that describes a tool, one that calls a
+// tool, and where there are programs one that runs those.
 type Mode uint8
 
-// The modes. Never is the zero value: all tools are listed, and these three do not exist. With Always they are what is
+// The modes. Never is the zero value: all tools are listed, and these do not exist. With Always they are what is
 // listed; all others can still be called by their names. With Auto that holds if the list of all tools that a caller sees is
-// larger than a budget. The three can be called in both.
+// larger than a budget. They can be called in both.
 const (
 	never Mode = iota
 	Always
@@ -304,11 +329,14 @@ type Options struct {
 	Mode Mode
 	// AboveBytes is the size of a list above which Auto makes it compact.
 	AboveBytes int
+	// HasPrograms is set where the tool that runs programs can be called, and ListsPrograms where it is also in a full list.
+	HasPrograms, ListsPrograms bool
 }
 
 // OptionsOf are the options that a configuration describes.
 func OptionsOf(c *configv1.Catalog) Options {
 	o := Options{AboveBytes: int(c.GetCompactAboveBytes())}
+	o.HasPrograms, o.ListsPrograms = catalog.RunsPrograms(c)
 	switch c.GetMode() {
 	case "compact":
 		o.Mode = Always
@@ -323,11 +351,27 @@ func (o Options) Listed(cat *catalog.Catalog) (*catalog.Catalog, error) {
 	if o.Mode == Always || o.Mode == Auto && cat.ListExceeds(o.AboveBytes) {
 		return cat.Compact()
 	}
+	return o.Full(cat)
+}
+
+// Full is a catalog as a full list has it.
+func (o Options) Full(cat *catalog.Catalog) (*catalog.Catalog, error) {
+	if o.ListsPrograms {
+		return cat.WithPrograms()
+	}
 	return cat, nil
 }
 
-// IsOffered reports whether the three tools exist.
+// IsOffered reports whether the tools exist that stand for all.
 func (o Options) IsOffered() bool { return o.Mode != never }
+
+// Offers reports whether a tool of the sidecar's own exists.
+func (o Options) Offers(kind catalog.Compact) bool {
+	if kind == catalog.CompactRun {
+		return o.HasPrograms
+	}
+	return kind != catalog.NotCompact && o.Mode != never
+}
 
 // List is which tools a list has.
 type List uint8

@@ -69,9 +69,9 @@ type Catalog struct {
 	// Whether to run the helper programs that Docker's `config.json` names (`credsStore`, `credHelpers`) for the
 	// credentials of the registries of `descriptors`. Default: false.
 	FetchDockerHelpers bool `protobuf:"varint,32,opt,name=fetch_docker_helpers,proto3" json:"fetch_docker_helpers,omitempty"`
-	// What is listed: "full" (all tools), "compact" (three tools that search, describe and call the others) or "auto"
-	// (compact if the list of all tools is larger than `compact_above_bytes`). All tools can be called by name in every
-	// mode.
+	// What is listed: "full" (all tools), "compact" (tools that search, describe and call the others, and run programs) or
+	// "auto" (compact if the list of all tools is larger than `compact_above_bytes`). All tools can be called by name in
+	// every mode.
 	Mode *string `protobuf:"bytes,15,opt,name=mode,proto3,oneof" json:"mode,omitempty"`
 	// Size of a list of tools in bytes above which mode "auto" makes it compact. Four bytes are about one token. Range:
 	// 1000 to 100000000.
@@ -92,8 +92,10 @@ type Catalog struct {
 	ListBudgetBytes *int32 `protobuf:"varint,42,opt,name=list_budget_bytes,proto3,oneof" json:"list_budget_bytes,omitempty"`
 	// Size in tokens of four bytes above which a list of tools causes a warning. Range: 250 to 250000000.
 	ListBudgetTokens *int32 `protobuf:"varint,43,opt,name=list_budget_tokens,proto3,oneof" json:"list_budget_tokens,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Programs that call several tools in one round trip, with the tool `catalog.run`.
+	Programs      *Programs `protobuf:"bytes,44,opt,name=programs,proto3" json:"programs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Catalog) Reset() {
@@ -287,6 +289,141 @@ func (x *Catalog) GetListBudgetTokens() int32 {
 	return 0
 }
 
+func (x *Catalog) GetPrograms() *Programs {
+	if x != nil {
+		return x.Programs
+	}
+	return nil
+}
+
+// Programs configures the tool `catalog.run` and bounds the programs that it runs.
+type Programs struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether there is the tool: "auto" (where lists may be compact, see `mode`), "on" (also beside a full list) or "off".
+	Mode *string `protobuf:"bytes,1,opt,name=mode,proto3,oneof" json:"mode,omitempty"`
+	// Maximum steps of the interpreter in a run. Range: 1000 to 1000000000.
+	MaxSteps *int64 `protobuf:"varint,2,opt,name=max_steps,proto3,oneof" json:"max_steps,omitempty"`
+	// Maximum calls of tools in a run. Range: 1 to 10000.
+	MaxCalls *int32 `protobuf:"varint,3,opt,name=max_calls,proto3,oneof" json:"max_calls,omitempty"`
+	// Maximum calls of a run at the same time. Range: 1 to 256.
+	MaxParallel *int32 `protobuf:"varint,4,opt,name=max_parallel,proto3,oneof" json:"max_parallel,omitempty"`
+	// Maximum time of a run, with its calls. The time in which a user is asked does not count. Range: 1 s to 1 h.
+	MaxTime *durationpb.Duration `protobuf:"bytes,5,opt,name=max_time,proto3" json:"max_time,omitempty"`
+	// Maximum memory of the values of a run, by an estimate. Range: 65536 to 1073741824 (1 GiB).
+	MaxMemoryBytes *int64 `protobuf:"varint,6,opt,name=max_memory_bytes,proto3,oneof" json:"max_memory_bytes,omitempty"`
+	// Maximum size of a program. Range: 256 to 1048576.
+	MaxProgramBytes *int32 `protobuf:"varint,7,opt,name=max_program_bytes,proto3,oneof" json:"max_program_bytes,omitempty"`
+	// Maximum nesting of a program. Range: 8 to 1000.
+	MaxDepth *int32 `protobuf:"varint,8,opt,name=max_depth,proto3,oneof" json:"max_depth,omitempty"`
+	// Maximum programs at the same time, in which a caller has its share (`limits.caller_share`). Range: 1 to 10000.
+	MaxRunning *int32 `protobuf:"varint,9,opt,name=max_running,proto3,oneof" json:"max_running,omitempty"`
+	// How users are asked about destructive calls of a program, where each would ask: "once" (before the run, with all of
+	// them listed) or "each" (at each call).
+	Ask           *string `protobuf:"bytes,10,opt,name=ask,proto3,oneof" json:"ask,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Programs) Reset() {
+	*x = Programs{}
+	mi := &file_outrigger_config_v1_catalog_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Programs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Programs) ProtoMessage() {}
+
+func (x *Programs) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_catalog_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Programs.ProtoReflect.Descriptor instead.
+func (*Programs) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_catalog_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Programs) GetMode() string {
+	if x != nil && x.Mode != nil {
+		return *x.Mode
+	}
+	return ""
+}
+
+func (x *Programs) GetMaxSteps() int64 {
+	if x != nil && x.MaxSteps != nil {
+		return *x.MaxSteps
+	}
+	return 0
+}
+
+func (x *Programs) GetMaxCalls() int32 {
+	if x != nil && x.MaxCalls != nil {
+		return *x.MaxCalls
+	}
+	return 0
+}
+
+func (x *Programs) GetMaxParallel() int32 {
+	if x != nil && x.MaxParallel != nil {
+		return *x.MaxParallel
+	}
+	return 0
+}
+
+func (x *Programs) GetMaxTime() *durationpb.Duration {
+	if x != nil {
+		return x.MaxTime
+	}
+	return nil
+}
+
+func (x *Programs) GetMaxMemoryBytes() int64 {
+	if x != nil && x.MaxMemoryBytes != nil {
+		return *x.MaxMemoryBytes
+	}
+	return 0
+}
+
+func (x *Programs) GetMaxProgramBytes() int32 {
+	if x != nil && x.MaxProgramBytes != nil {
+		return *x.MaxProgramBytes
+	}
+	return 0
+}
+
+func (x *Programs) GetMaxDepth() int32 {
+	if x != nil && x.MaxDepth != nil {
+		return *x.MaxDepth
+	}
+	return 0
+}
+
+func (x *Programs) GetMaxRunning() int32 {
+	if x != nil && x.MaxRunning != nil {
+		return *x.MaxRunning
+	}
+	return 0
+}
+
+func (x *Programs) GetAsk() string {
+	if x != nil && x.Ask != nil {
+		return *x.Ask
+	}
+	return ""
+}
+
 // SkillLimits bounds the skills that are read from folders. A skill that exceeds one is an error.
 type SkillLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -304,7 +441,7 @@ type SkillLimits struct {
 
 func (x *SkillLimits) Reset() {
 	*x = SkillLimits{}
-	mi := &file_outrigger_config_v1_catalog_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_catalog_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -316,7 +453,7 @@ func (x *SkillLimits) String() string {
 func (*SkillLimits) ProtoMessage() {}
 
 func (x *SkillLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_catalog_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_catalog_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -329,7 +466,7 @@ func (x *SkillLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillLimits.ProtoReflect.Descriptor instead.
 func (*SkillLimits) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_catalog_proto_rawDescGZIP(), []int{1}
+	return file_outrigger_config_v1_catalog_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SkillLimits) GetMaxSkills() int32 {
@@ -364,7 +501,7 @@ var File_outrigger_config_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/setting.proto\"\xb2#\n" +
+	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/setting.proto\"\xfe#\n" +
 	"\aCatalog\x12\xf3\x01\n" +
 	"\vdescriptors\x18\x01 \x03(\tB\xd0\x01\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80 \xe2\xe2\x18\xb3\x01\n" +
 	"\vdescriptors\x1a\x05FILES \x030\x018\x01R\x96\x01FileDescriptorSet files to build tools from, instead of server reflection; also folders and URLs. Example: api.binpb, made by `buf build -o api.binpb`\xe8\xe2\x18\x01R\vdescriptors\x12A\n" +
@@ -396,9 +533,9 @@ const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\x16fetch_credentials_file\x18\x1f \x01(\tB\xc0\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18\xaf\x01\n" +
 	"\x17descriptors-credentials \x038\x01R\x8f\x01file with credentials for https:// entries of --descriptors, one \"HOST bearer TOKEN\" or \"HOST basic USER:PASSWORD\" per line; read at each fetch\xe8\xe2\x18\x01R\x16fetch_credentials_file\x12\xce\x01\n" +
 	"\x14fetch_docker_helpers\x18  \x01(\bB\x99\x01\xe2\xe2\x18\x90\x01\n" +
-	"\x1adescriptors-docker-helpers \x038\x01Rnrun the helper programs that Docker's config.json names for the credentials of the registries of --descriptors\xe8\xe2\x18\x01R\x14fetch_docker_helpers\x12\xe6\x01\n" +
-	"\x04mode\x18\x0f \x01(\tB\xcc\x01\xbaH\x17r\x15R\x04fullR\acompactR\x04auto\xd2\xe2\x18\x04full\xe2\xe2\x18\xa5\x01\n" +
-	"\fcatalog-mode\x1a\x04MODE \x038\x01R\x8a\x01tools that are listed: full (all), compact (three that search, describe and call the others) or auto (compact above --compact-above-bytes)H\x04R\x04mode\x88\x01\x01\x12\xde\x01\n" +
+	"\x1adescriptors-docker-helpers \x038\x01Rnrun the helper programs that Docker's config.json names for the credentials of the registries of --descriptors\xe8\xe2\x18\x01R\x14fetch_docker_helpers\x12\xf7\x01\n" +
+	"\x04mode\x18\x0f \x01(\tB\xdd\x01\xbaH\x17r\x15R\x04fullR\acompactR\x04auto\xd2\xe2\x18\x04full\xe2\xe2\x18\xb6\x01\n" +
+	"\fcatalog-mode\x1a\x04MODE \x038\x01R\x9b\x01tools that are listed: full (all), compact (four that search, describe and call the others, and run programs) or auto (compact above --compact-above-bytes)H\x04R\x04mode\x88\x01\x01\x12\xde\x01\n" +
 	"\x13compact_above_bytes\x18\x10 \x01(\x05B\xa6\x01\xbaH\n" +
 	"\x1a\b\x18\x80\xc2\xd7/(\xe8\a\xd2\xe2\x18\x06100000\xe2\xe2\x18\x8a\x01\n" +
 	"\x13compact-above-bytes\x1a\x05BYTES \x038\x01Rhsize of the list of all tools above which --catalog-mode auto is compact; four bytes are about one tokenH\x05R\x13compact_above_bytes\x88\x01\x01\x12\xdd\x01\n" +
@@ -413,7 +550,8 @@ const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\x11list-budget-bytes\x1a\x05BYTES \x038\x01R:size in bytes above which a list of tools causes a warningH\bR\x11list_budget_bytes\x88\x01\x01\x12\xb8\x01\n" +
 	"\x12list_budget_tokens\x18+ \x01(\x05B\x82\x01\xbaH\n" +
 	"\x1a\b\x18\x80\xe5\x9aw(\xfa\x01\xd2\xe2\x18\x06100000\xe2\xe2\x18g\n" +
-	"\x12list-budget-tokens \x038\x01RMsize in tokens (four bytes each) above which a list of tools causes a warningH\tR\x12list_budget_tokens\x88\x01\x01B\r\n" +
+	"\x12list-budget-tokens \x038\x01RMsize in tokens (four bytes each) above which a list of tools causes a warningH\tR\x12list_budget_tokens\x88\x01\x01\x129\n" +
+	"\bprograms\x18, \x01(\v2\x1d.outrigger.config.v1.ProgramsR\bprogramsB\r\n" +
 	"\v_reflectionB\t\n" +
 	"\a_nativeB\f\n" +
 	"\n" +
@@ -424,7 +562,42 @@ const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\x0f_output_schemasB\x0e\n" +
 	"\f_schema_refsB\x14\n" +
 	"\x12_list_budget_bytesB\x15\n" +
-	"\x13_list_budget_tokens\"\xed\x04\n" +
+	"\x13_list_budget_tokens\"\xf0\f\n" +
+	"\bPrograms\x12\xd5\x01\n" +
+	"\x04mode\x18\x01 \x01(\tB\xbb\x01\xbaH\x11r\x0fR\x04autoR\x02onR\x03off\xd2\xe2\x18\x04auto\xe2\xe2\x18\x9a\x01\n" +
+	"\bprograms\x1a\x04MODE \x03R\x85\x01tool catalog.run, which runs programs that call several tools: auto (where lists may be compact), on (also beside a full list) or offH\x00R\x04mode\x88\x01\x01\x12\x8e\x01\n" +
+	"\tmax_steps\x18\x02 \x01(\x03Bk\xbaH\v\"\t\x18\x80\x94\xeb\xdc\x03(\xe8\a\xd2\xe2\x18\b10000000\xe2\xe2\x18M\n" +
+	"\x11program-max-steps \x03R6maximum steps of the interpreter in a run of a programH\x01R\tmax_steps\x88\x01\x01\x12{\n" +
+	"\tmax_calls\x18\x03 \x01(\x05BX\xbaH\a\x1a\x05\x18\x90N(\x01\xd2\xe2\x18\x03100\xe2\xe2\x18C\n" +
+	"\x11program-max-calls \x03R,maximum calls of tools in a run of a programH\x02R\tmax_calls\x88\x01\x01\x12\x83\x01\n" +
+	"\fmax_parallel\x18\x04 \x01(\x05BZ\xbaH\a\x1a\x05\x18\x80\x02(\x01\xd2\xe2\x18\x018\xe2\xe2\x18G\n" +
+	"\x14program-max-parallel \x03R-maximum calls of one program at the same timeH\x03R\fmax_parallel\x88\x01\x01\x12\x99\x01\n" +
+	"\bmax_time\x18\x05 \x01(\v2\x19.google.protobuf.DurationBb\xbaH\f\xaa\x01\t\"\x03\b\x90\x1c2\x02\b\x01\xd2\xe2\x18\x0360s\xe2\xe2\x18H\n" +
+	"\x10program-max-time \x03R2maximum time of a run of a program, with its callsR\bmax_time\x12\xa1\x01\n" +
+	"\x10max_memory_bytes\x18\x06 \x01(\x03Bp\xbaH\f\"\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04\xd2\xe2\x18\b33554432\xe2\xe2\x18Q\n" +
+	"\x12program-max-memory \x03R9maximum memory of the values of a program, by an estimateH\x04R\x10max_memory_bytes\x88\x01\x01\x12|\n" +
+	"\x11max_program_bytes\x18\a \x01(\x05BI\xbaH\t\x1a\a\x18\x80\x80@(\x80\x02\xd2\xe2\x18\x0565536\xe2\xe2\x180\n" +
+	"\x11program-max-bytes \x03R\x19maximum size of a programH\x05R\x11max_program_bytes\x88\x01\x01\x12k\n" +
+	"\tmax_depth\x18\b \x01(\x05BH\xbaH\a\x1a\x05\x18\xe8\a(\b\xd2\xe2\x18\x03100\xe2\xe2\x183\n" +
+	"\x11program-max-depth \x03R\x1cmaximum nesting of a programH\x06R\tmax_depth\x88\x01\x01\x12u\n" +
+	"\vmax_running\x18\t \x01(\x05BN\xbaH\a\x1a\x05\x18\x90N(\x01\xd2\xe2\x18\x0216\xe2\xe2\x18:\n" +
+	"\x13program-max-running \x03R!maximum programs at the same timeH\aR\vmax_running\x88\x01\x01\x12\xce\x01\n" +
+	"\x03ask\x18\n" +
+	" \x01(\tB\xb6\x01\xbaH\x0er\fR\x04onceR\x04each\xd2\xe2\x18\x04once\xe2\xe2\x18\x98\x01\n" +
+	"\vprogram-ask\x1a\x04WHEN \x03R\x80\x01when users are asked about destructive calls of a program: once (before the run, with all of them listed) or each (at each call)H\bR\x03ask\x88\x01\x01B\a\n" +
+	"\x05_modeB\f\n" +
+	"\n" +
+	"_max_stepsB\f\n" +
+	"\n" +
+	"_max_callsB\x0f\n" +
+	"\r_max_parallelB\x13\n" +
+	"\x11_max_memory_bytesB\x14\n" +
+	"\x12_max_program_bytesB\f\n" +
+	"\n" +
+	"_max_depthB\x0e\n" +
+	"\f_max_runningB\x06\n" +
+	"\x04_ask\"\xed\x04\n" +
 	"\vSkillLimits\x12n\n" +
 	"\n" +
 	"max_skills\x18\x01 \x01(\x05BI\xbaH\a\x1a\x05\x18\x90N(\x01\xd2\xe2\x18\x03256\xe2\xe2\x184\n" +
@@ -458,22 +631,25 @@ func file_outrigger_config_v1_catalog_proto_rawDescGZIP() []byte {
 	return file_outrigger_config_v1_catalog_proto_rawDescData
 }
 
-var file_outrigger_config_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_outrigger_config_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_outrigger_config_v1_catalog_proto_goTypes = []any{
 	(*Catalog)(nil),             // 0: outrigger.config.v1.Catalog
-	(*SkillLimits)(nil),         // 1: outrigger.config.v1.SkillLimits
-	(*durationpb.Duration)(nil), // 2: google.protobuf.Duration
+	(*Programs)(nil),            // 1: outrigger.config.v1.Programs
+	(*SkillLimits)(nil),         // 2: outrigger.config.v1.SkillLimits
+	(*durationpb.Duration)(nil), // 3: google.protobuf.Duration
 }
 var file_outrigger_config_v1_catalog_proto_depIdxs = []int32{
-	2, // 0: outrigger.config.v1.Catalog.refresh_interval:type_name -> google.protobuf.Duration
-	2, // 1: outrigger.config.v1.Catalog.max_backoff:type_name -> google.protobuf.Duration
-	2, // 2: outrigger.config.v1.Catalog.fetch_timeout:type_name -> google.protobuf.Duration
-	1, // 3: outrigger.config.v1.Catalog.skill_limits:type_name -> outrigger.config.v1.SkillLimits
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	3, // 0: outrigger.config.v1.Catalog.refresh_interval:type_name -> google.protobuf.Duration
+	3, // 1: outrigger.config.v1.Catalog.max_backoff:type_name -> google.protobuf.Duration
+	3, // 2: outrigger.config.v1.Catalog.fetch_timeout:type_name -> google.protobuf.Duration
+	2, // 3: outrigger.config.v1.Catalog.skill_limits:type_name -> outrigger.config.v1.SkillLimits
+	1, // 4: outrigger.config.v1.Catalog.programs:type_name -> outrigger.config.v1.Programs
+	3, // 5: outrigger.config.v1.Programs.max_time:type_name -> google.protobuf.Duration
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_catalog_proto_init() }
@@ -484,13 +660,14 @@ func file_outrigger_config_v1_catalog_proto_init() {
 	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_catalog_proto_msgTypes[0].OneofWrappers = []any{}
 	file_outrigger_config_v1_catalog_proto_msgTypes[1].OneofWrappers = []any{}
+	file_outrigger_config_v1_catalog_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_catalog_proto_rawDesc), len(file_outrigger_config_v1_catalog_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
