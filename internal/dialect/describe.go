@@ -182,7 +182,15 @@ func writeSkills(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 		return nil, errmap.Unwritable(err)
 	}
 	dst = appendNextCursor(dst, got.NextCursor)
-	return h.closeCached(call, dst, got, true)
+	return h.closeSkills(call, dst, got, true)
+}
+
+// closeSkills is closeCached for skills, whose extension requires the members; the older eras have them as an experiment.
+func (h *Handler) closeSkills(call *exchange, dst []byte, from cacheable, announced bool) ([]byte, *errmap.Error) {
+	if h.opts.SkillCache && call.in.Dialect == Legacy {
+		dst = appendCache(dst, from.GetCache(), announced)
+	}
+	return h.closeCached(call, dst, from, announced)
 }
 
 func writeSkill(h *Handler, call *exchange) ([]byte, *errmap.Error) {
@@ -194,7 +202,7 @@ func writeSkill(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	if err != nil {
 		return nil, errmap.Unwritable(err)
 	}
-	return h.closeCached(call, dst, got, false)
+	return h.closeSkills(call, dst, got, false)
 }
 
 func writeDirectory(h *Handler, call *exchange) ([]byte, *errmap.Error) {
@@ -207,5 +215,5 @@ func writeDirectory(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 		return nil, errmap.Unwritable(err)
 	}
 	dst = appendNextCursor(dst, got.NextCursor)
-	return h.closeCached(call, dst, got, true)
+	return h.closeSkills(call, dst, got, true)
 }

@@ -39,11 +39,11 @@ func writeModernList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	tail := appendNextCursor([]byte{']'}, call.resp.NextCursor)
 	tail = strconv.AppendInt(append(tail, `,"ttlMs":`...), listTTL, 10)
 	tail = appendCacheScope(tail, call.resp.CacheScope())
-	return call.list(h.mcpList(&h.listsOf(call.resp.Catalog).modern, call.resp.Catalog, appendMCPTool), append(tail, h.introduction().modernTail...))
+	return call.list(h.mcpList(&h.listsOf(call.resp.Catalog).modern, call.resp.Catalog, h.withDigest(appendMCPTool)), append(tail, h.introduction().modernTail...))
 }
 
 func writeLegacyList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
-	return call.list(h.mcpList(&h.listsOf(call.resp.Catalog).legacy, call.resp.Catalog, appendLegacyTool), append(appendNextCursor([]byte{']'}, call.resp.NextCursor), '}'))
+	return call.list(h.mcpList(&h.listsOf(call.resp.Catalog).legacy, call.resp.Catalog, h.withDigest(appendLegacyTool)), append(appendNextCursor([]byte{']'}, call.resp.NextCursor), '}'))
 }
 
 // appendMCPTool appends a tool as the modern era shows it. What MCP has no
@@ -63,6 +63,23 @@ func appendLegacyTool(dst []byte, t *catalog.Tool, form catalog.ListForm) []byte
 		output = nil
 	}
 	return appendToolOf(dst, t, input, output, isPartial(t, form, input, output), content.AppendLegacySchema)
+}
+
+// withDigest adds the digest to what a list shows of a tool, where calls may name it.
+func (h *Handler) withDigest(one entryForm) entryForm {
+	if !h.opts.ToolDigests {
+		return one
+	}
+	return func(dst []byte, t *catalog.Tool, form catalog.ListForm) []byte {
+		dst = one(dst, t, form)
+		digest := t.Digest()
+		if digest == "" {
+			return dst
+		}
+		const end = `}}}` // of the tool, its _meta and the member there
+		dst = append(dst[:len(dst)-len(end)], `,"digest":"`...)
+		return append(append(append(dst, digest...), '"'), end...)
+	}
 }
 
 func appendAsItIs(dst, schema []byte) []byte { return append(dst, schema...) }
