@@ -278,6 +278,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	p.tasks = &tasks{
 		auditor: p.auditor, documents: b.documents, sender: p.sender, decoder: p.decoder, natives: p.natives, rpcs: p.rpcs, panics: b.panics,
 		directory: p.directory, operations: p.operations, manager: opts.Tasks, after: opts.TaskAfter, tracer: opts.Tracer,
+		discloses: opts.StructuredDenials,
 	}
 	p.approvals = &approvals{
 		service: opts.Approvals, rulebook: rules, directory: p.directory, auditor: p.auditor, previews: p.previews, tasks: p.tasks,

@@ -31,14 +31,14 @@ func (h *Handler) appendInstructions(dst []byte, cat *catalog.Catalog) []byte {
 // writeDiscover renders server/discover.
 func writeDiscover(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	dst := append([]byte(nil), `{"supportedVersions":[`...)
-	for i, v := range Versions() {
+	for i, v := range versions(h.opts.Variants) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = jsontext.AppendString(dst, v)
 	}
 	dst = append(dst, `],"capabilities":`...)
-	dst = appendMCPCapabilities(dst, h.offers.Features(call.resp.Catalog), true)
+	dst = appendMCPCapabilities(dst, h.offers.Features(call.resp.Catalog), true, h.opts.ToolManifest)
 	dst = h.appendInstructions(dst, call.resp.Catalog)
 	dst = append(dst, `,"ttlMs":`...)
 	dst = strconv.AppendInt(dst, discoverTTL, 10)
@@ -92,8 +92,12 @@ func writeEmpty(*Handler, *exchange) ([]byte, *errmap.Error) { return emptyObjec
 
 // appendMCPCapabilities appends what MCP calls the server's capabilities. The
 // tasks extension exists in the modern era alone.
-func appendMCPCapabilities(dst []byte, f offer.Features, isModern bool) []byte {
-	dst = append(dst, `{"tools":{"listChanged":true}`...)
+func appendMCPCapabilities(dst []byte, f offer.Features, isModern, hasManifest bool) []byte {
+	dst = append(dst, `{"tools":{"listChanged":true`...)
+	if hasManifest {
+		dst = append(dst, `,"manifest":true`...)
+	}
+	dst = append(dst, '}')
 	if f.Resources {
 		dst = append(dst, `,"resources":{"listChanged":true`...)
 		if f.ResourcesSubscribe {

@@ -19,7 +19,7 @@ import (
 // listCache keeps the rendered tools of the newest snapshot per dialect. A
 // snapshot is immutable, so its listing is too.
 type listCache struct {
-	canonical, modern, legacy atomic.Pointer[listing]
+	canonical, modern, legacy, variants atomic.Pointer[listing]
 }
 
 func newListCache() any { return &listCache{} }
@@ -39,7 +39,18 @@ func writeModernList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	tail := appendNextCursor([]byte{']'}, call.resp.NextCursor)
 	tail = strconv.AppendInt(append(tail, `,"ttlMs":`...), listTTL, 10)
 	tail = appendCacheScope(tail, call.resp.CacheScope())
-	return call.list(h.mcpList(&h.listsOf(call.resp.Catalog).modern, call.resp.Catalog, h.withDigest(appendMCPTool)), append(tail, h.introduction().modernTail...))
+	return call.list(h.modernList(call), append(tail, h.introduction().modernTail...))
+}
+
+// modernList is the list of tools in the revision of a request.
+func (h *Handler) modernList(call *exchange) *listing {
+	lists, cat := h.listsOf(call.resp.Catalog), call.resp.Catalog
+	if h.opts.Variants {
+		if version, _ := MetaVersion(call.in.meta()); version == versionVariants {
+			return h.mcpList(&lists.variants, cat, h.withDigest(appendVariantTool))
+		}
+	}
+	return h.mcpList(&lists.modern, cat, h.withDigest(appendMCPTool))
 }
 
 func writeLegacyList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
@@ -271,6 +282,8 @@ type listing struct {
 	// each of them ends there.
 	text []byte
 	ends []int
+	// sums are the digests of the tools as they are listed; nil until they are asked for.
+	sums atomic.Pointer[[]string]
 }
 
 // entry is one tool, with its comma.

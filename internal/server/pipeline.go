@@ -195,6 +195,7 @@ func (a *App) openPipeline() error {
 		Offers: a.offers, Sessions: a.sessions, Notify: a.notify,
 		Record: run, RecordPayloads: a.cfg.GetRecord().GetPayloads(),
 		Listed:       a.says.Lists.Listed,
+		Denials:      config.HasExperiment(a.cfg, config.StructuredDenials),
 		SkillCache:   config.HasExperiment(a.cfg, config.SkillCache),
 		ToolDigests:  config.HasExperiment(a.cfg, config.ToolDigest),
 		ToolManifest: config.HasExperiment(a.cfg, config.ToolManifest),

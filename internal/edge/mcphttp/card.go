@@ -158,7 +158,7 @@ func clip(text string, most int) string {
 	return string([]rune(text)[:most])
 }
 
-// CardOff answers at [CardPath] where there is no card.
-func (h *Handler) CardOff(w http.ResponseWriter, r *http.Request) {
-	h.Refuse(w, r, errmap.NotOn(errmap.MethodNotFound, "", "the server card", "server-card"))
+// NoCard returns the handler for [CardPath] where there is no card.
+func (h *Handler) NoCard() http.Handler {
+	return h.notHere(errmap.NotOn(errmap.MethodNotFound, "", "the server card", "server-card"))
 }

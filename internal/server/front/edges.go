@@ -65,7 +65,7 @@ func (f *Front) openEdges() {
 	}
 	card := config.HasExperiment(c, config.ServerCard)
 	if !card {
-		paths[mcphttp.CardPath] = http.HandlerFunc(mcp.CardOff)
+		paths[mcphttp.CardPath] = mcp.NoCard()
 	}
 	supported := func() []string { return f.opts.Scopes.Supported(f.opts.Catalog()) }
 	f.table.register(&edge{name: is(telemetry.EdgeMCP), paths: paths, refuse: mcp.Refuse})
