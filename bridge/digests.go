@@ -4,6 +4,7 @@ package bridge
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -72,7 +73,7 @@ func (d *digests) keep(e lock.Entry) {
 	if d.known == nil {
 		d.known = map[string][]lock.Entry{}
 	}
-	d.known[e.Name] = append(known[:len(known):len(known)], e)
+	d.known[e.Name] = append(slices.Clip(known), e)
 }
 
 // changed names the parts of a tool in which it differs from a former digest; none where that is not known.

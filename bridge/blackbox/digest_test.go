@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
@@ -107,5 +109,23 @@ func TestACallOfAToolThatHasChanged(t *testing.T) {
 	}
 	if text := ask(first); !strings.Contains(text, "what changed is not known here") {
 		t.Errorf("more than 4 ago: %s", text)
+	}
+}
+
+// TestDigestsThroughCompactTools: what runs is the tool that catalog.call names, so the digest is of that.
+func TestDigestsThroughCompactTools(t *testing.T) {
+	t.Parallel()
+	rig := mcptest.Start(t, mcptest.Options{Native: &mcptest.Native{Tools: nativeTool("Notes.", `{"type":"object"}`)}, NoDemo: true, Configure: func(c *configv1.Config) {
+		c.Experimental, c.Catalog.Mode = []string{"tool-digest"}, proto.String("compact")
+	}})
+	tool, ok := rig.Live.Current().Lookup("desk.note")
+	if !ok {
+		t.Fatal("no tool")
+	}
+	for digest, want := range map[string]string{tool.Digest(): `"isError":false`, strings.Repeat("1", 64): "tool desk_note has changed since its client read it"} {
+		client := modernClient{t: t, bridge: rig, capabilities: `{},"dev.outrigger/digest":"` + digest + `"`}
+		if got := client.send("tools/call", `"name":"catalog_call","arguments":{"name":"desk.note","arguments":{}}`).raw; !strings.Contains(got, want) {
+			t.Errorf("%s: %s", digest, got)
+		}
 	}
 }

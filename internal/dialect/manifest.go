@@ -127,7 +127,8 @@ func writeDescribed(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 			}
 			members = jsontext.AppendString(members, name)
 		}
-		call.draft.members = append(members, ']')
+		members = append(members, ']')
+		call.draft.members = members
 		return nil, errmap.Because(errmap.InvalidParams, "unknown names of tools")
 	}
 	return h.closeResult(append(dst, ']'), typeComplete, nil, "")

@@ -141,8 +141,9 @@ func (call *exchange) reshape() {
 		dst = append(jsontext.AppendString(append(dst, ','), name), ':')
 		dst = append(dst, value...)
 	}
+	dst = append(dst, `}}`...)
 	kept := call.reply
-	kept.body, kept.lender, kept.shared, kept.quoted = append(dst, `}}`...), nil, shared{}, quoted{}
+	kept.body, kept.lender, kept.shared, kept.quoted = dst, nil, shared{}, quoted{}
 	call.reply.Release()
 	call.reply = kept
 }
