@@ -310,6 +310,10 @@ func (p paths) ofMessage(m protoreflect.Message) {
 func (a *approvals) knownBy(req *Request) (string, *errmap.Error) {
 	values, ok := req.Header[backend.ApprovalHeader]
 	if !ok {
+		if hint := req.Header[backend.ApprovalHint]; len(hint) == 1 {
+			id, _ := a.sealer.Open(keys.Binding{Purpose: purposeApproval, Principal: req.Caller}, hint[0])
+			return string(id), nil
+		}
 		return "", nil
 	}
 	if len(values) == 1 {
@@ -332,7 +336,7 @@ func (a *approvals) required(c *toolCall, r *statev1.ApprovalRecord) *errmap.Err
 		return errmap.Wrap(errmap.InternalError, err)
 	}
 	out := approval.Refusal(r)
-	out.Approval, out.Handle, out.RetryAfter, out.Rule = r.GetId(), handle, askAgain, r.GetRule()
+	out.Approval, out.Handle, out.RetryAfter = r.GetId(), handle, askAgain
 	return out
 }
 
