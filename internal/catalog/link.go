@@ -141,6 +141,8 @@ type linker struct {
 	facts    map[string]*facts
 	renamed  map[string][]string // by path; see distinctNames
 	warnings []source.Warning
+	// readsRivals: the annotations of rivals are translated.
+	readsRivals bool
 }
 
 // linkState is how far a file has come: an absent one was not looked at.
@@ -153,8 +155,8 @@ type linkState struct {
 
 // linkFiles links what can be linked. A file that cannot be is left out, and so are those that import it, each with a
 // warning that says why. The error is errStale where a file that was kept has to be linked again.
-func linkFiles(merged *mergedFiles, before *keptFiles) (*linker, error) {
-	l := &linker{merged: merged, before: before, registry: &protoregistry.Files{}, state: map[string]linkState{}, renamed: map[string][]string{}}
+func linkFiles(merged *mergedFiles, before *keptFiles, readsRivals bool) (*linker, error) {
+	l := &linker{merged: merged, before: before, registry: &protoregistry.Files{}, state: map[string]linkState{}, renamed: map[string][]string{}, readsRivals: readsRivals}
 	learned := l.learnFacts()
 	defer func() { l.facts = learned() }()
 	for _, path := range merged.paths() {
@@ -231,7 +233,7 @@ func (l *linker) linkOnce(path string) (fd protoreflect.FileDescriptor, isKept b
 			return nil, false, importFailed(imported, err)
 		}
 	}
-	file, renamed := distinctNames(file)
+	file, renamed := distinctNames(l.translated(file))
 	l.rename(path, renamed)
 	if fd, err = protodesc.NewFile(file, l.registry); err != nil {
 		return nil, false, err
