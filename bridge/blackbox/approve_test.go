@@ -140,7 +140,7 @@ func TestTheHandle(t *testing.T) {
 	t.Parallel()
 	g := newGated(t, func(c *configv1.Config) {
 		ruled(approved(nil))(c)
-		c.Access.Approvals = &configv1.Approvals{StructuredDenials: true}
+		c.Experimental = []string{"structured-denials"}
 	})
 	const call = `{"name":"fleet.cancel_order","arguments":{"orderId":"1001"}`
 	status, first := askRPC(t, g, call+"}")

@@ -56,6 +56,9 @@ type doctor struct {
 
 func (d *doctor) examine(ctx context.Context) {
 	d.ok("configuration valid")
+	if names := d.cfg.GetExperimental(); len(names) > 0 {
+		d.ok("experimental features on, which may change in any release: %s", strings.Join(names, ", "))
+	}
 	all := d.app.Diagnosers()
 	if all[0].Recorded != nil {
 		d.unreal(ctx, all[0])

@@ -15,6 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
+	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
@@ -84,6 +85,9 @@ func (a *App) openPipeline() error {
 	gate, err := policy.GateOf(a.cfg)
 	if err != nil {
 		return err
+	}
+	if names := a.cfg.GetExperimental(); len(names) > 0 {
+		a.log.Info("experimental features on", zap.Strings("experimental", names))
 	}
 	a.gate, a.taskAfter, a.confirms = gate, a.cfg.GetTaskAfter().AsDuration(), a.cfg.GetDestructive() == "confirm"
 	if err := a.openRules(); err != nil {
@@ -173,7 +177,7 @@ func (a *App) openPipeline() error {
 		RepairArguments: a.cfg.GetRepairArguments(),
 		Native:          only.Native, Sealer: a.shared.Sealer, Tasks: a.shared.Tasks,
 		TaskAfter: a.taskAfter,
-		Approvals: a.approvals, Named: a.callerNamed, StructuredDenials: a.cfg.GetAccess().GetApprovals().GetStructuredDenials(),
+		Approvals: a.approvals, Named: a.callerNamed, StructuredDenials: config.HasExperiment(a.cfg, config.StructuredDenials),
 		MaxItems:      int(limits.GetMaxResultItems()),
 		MaxInputItems: int(limits.GetMaxInputItems()),
 		StreamIdle:    limits.GetStreamIdleTimeout().AsDuration(), StreamTime: limits.GetMaxStreamTime().AsDuration(),

@@ -127,12 +127,9 @@ type Approvals struct {
 	// The same for one caller. Range: 1 to 100000.
 	MaxWaitingPerCaller *int32 `protobuf:"varint,2,opt,name=max_waiting_per_caller,proto3,oneof" json:"max_waiting_per_caller,omitempty"`
 	// HTTP endpoints that hear when a call begins to wait, and when it is decided. At most 8.
-	Webhooks []*ApprovalWebhook `protobuf:"bytes,3,rep,name=webhooks,proto3" json:"webhooks,omitempty"`
-	// Denied calls say in the error's data whether asking could help: "available", "unavailable" or "undisclosed", in the draft
-	// form of SEP-2643. Default: false.
-	StructuredDenials bool `protobuf:"varint,4,opt,name=structured_denials,proto3" json:"structured_denials,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	Webhooks      []*ApprovalWebhook `protobuf:"bytes,3,rep,name=webhooks,proto3" json:"webhooks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Approvals) Reset() {
@@ -184,13 +181,6 @@ func (x *Approvals) GetWebhooks() []*ApprovalWebhook {
 		return x.Webhooks
 	}
 	return nil
-}
-
-func (x *Approvals) GetStructuredDenials() bool {
-	if x != nil {
-		return x.StructuredDenials
-	}
-	return false
 }
 
 // ApprovalWebhook is an HTTP endpoint that hears of approvals. It gets no arguments.
@@ -498,17 +488,15 @@ const file_outrigger_config_v1_access_proto_rawDesc = "" +
 	"\x06policy \x05*\vdestructive0\x018\x01R\x89\x01YAML file of rules in CEL about who may call which tools with which arguments; reloaded when it changes. `sidecar policy test` tests themR\vpolicy_file\x12<\n" +
 	"\tapprovals\x18\x06 \x01(\v2\x1e.outrigger.config.v1.ApprovalsR\tapprovals:k\xbaHh\x1af\n" +
 	"\x12access.policy.once\x12#set policy or policy_file, not both\x1a+!has(this.policy) || this.policy_file == ''B\x11\n" +
-	"\x0f_subject_header\"\xac\x05\n" +
+	"\x0f_subject_header\"\xeb\x03\n" +
 	"\tApprovals\x12\x8a\x01\n" +
 	"\vmax_waiting\x18\x01 \x01(\x05Bc\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x01\xd2\xe2\x18\x041000\xe2\xe2\x18L\n" +
 	"\rmax-approvals\x1a\x01N \x05*\x06policyR.maximum number of calls that wait for approvalH\x00R\vmax_waiting\x88\x01\x01\x12\xbf\x01\n" +
 	"\x16max_waiting_per_caller\x18\x02 \x01(\x05B\x81\x01\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x01\xd2\xe2\x18\x0232\xe2\xe2\x18l\n" +
 	"\x18max-approvals-per-caller\x1a\x01N \x05*\rmax-approvalsR<maximum number of calls of one caller that wait for approvalH\x01R\x16max_waiting_per_caller\x88\x01\x01\x12J\n" +
-	"\bwebhooks\x18\x03 \x03(\v2$.outrigger.config.v1.ApprovalWebhookB\b\xbaH\x05\x92\x01\x02\x10\bR\bwebhooks\x12\xd8\x01\n" +
-	"\x12structured_denials\x18\x04 \x01(\bB\xa7\x01\xe2\xe2\x18\xa2\x01\n" +
-	"\x12structured-denials \x05*\x18max-approvals-per-callerRpsay in the data of PERMISSION_DENIED and APPROVAL_REQUIRED whether asking for approval can help (draft SEP-2643)R\x12structured_denialsB\x0e\n" +
+	"\bwebhooks\x18\x03 \x03(\v2$.outrigger.config.v1.ApprovalWebhookB\b\xbaH\x05\x92\x01\x02\x10\bR\bwebhooksB\x0e\n" +
 	"\f_max_waitingB\x19\n" +
-	"\x17_max_waiting_per_caller\"^\n" +
+	"\x17_max_waiting_per_callerJ\x04\b\x04\x10\x05R\x12structured_denials\"^\n" +
 	"\x0fApprovalWebhook\x12\x1d\n" +
 	"\x03url\x18\x01 \x01(\tB\v\xbaH\br\x06(\x80\x10\x88\x01\x01R\x03url\x12,\n" +
 	"\vsecret_file\x18\x02 \x01(\tB\n" +

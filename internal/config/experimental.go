@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+)
+
+// Names of what the sidecar has of drafts of MCP. Each has a page in docs/experimental.
+const (
+	// ResultVariants is the revision 2026-12-01 with results for different audiences (SEP-3279).
+	ResultVariants = "result-variants"
+	// ServerCard is a public document about the server (SEP-2127).
+	ServerCard = "server-card"
+	// SkillCache is cache hints for skills in every revision (ext-skills#138).
+	SkillCache = "skill-cache"
+	// StructuredDenials is errors that say whether asking for approval can help (SEP-2643).
+	StructuredDenials = "structured-denials"
+	// ToolDigest is calls that name the tool which their client has seen (transports-wg#50).
+	ToolDigest = "tool-digest"
+	// ToolManifest is lists of tools by their digests (SEP-2636).
+	ToolManifest = "tool-manifest"
+)
+
+// Experiments returns all names of the setting `experimental`, in order.
+func Experiments() []string {
+	return []string{ResultVariants, ServerCard, SkillCache, StructuredDenials, ToolDigest, ToolManifest}
+}
+
+// HasExperiment reports whether an experiment is on.
+func HasExperiment(cfg *configv1.Config, name string) bool {
+	return slices.Contains(cfg.GetExperimental(), name)
+}
+
+// checkExperimental refuses names that there are not: a feature that its operator believes in must not be off.
+func (d *draft) checkExperimental(names []string) {
+	known := Experiments()
+	for i, name := range names {
+		if slices.Contains(known, name) {
+			continue
+		}
+		meant := ""
+		if near := nearest(name, slices.Values(known)); near != "" {
+			meant = fmt.Sprintf("; did you mean %s?", near)
+		}
+		d.judge(fmt.Sprintf("experimental[%d]", i), fmt.Sprintf("there is no experiment %q%s (there are %s)", name, meant, strings.Join(known, ", ")))
+	}
+}
