@@ -63,7 +63,7 @@ func callOverSocket(t *testing.T, conn net.Conn, header http.Header, tool, argum
 	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }, DisableKeepAlives: true}
 	defer transport.CloseIdleConnections()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/rpc",
-		strings.NewReader(fmt.Sprintf(`{"jsonrpc":"2.0","id":"1","method":%q,"params":%s}`, tool, arguments)))
+		strings.NewReader(fmt.Sprintf(`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments)))
 	if err != nil {
 		t.Fatal(err)
 	}
