@@ -310,6 +310,10 @@ func (p paths) ofMessage(m protoreflect.Message) {
 func (a *approvals) knownBy(req *Request) (string, *errmap.Error) {
 	values, ok := req.Header[backend.ApprovalHeader]
 	if !ok {
+		if hint := req.Header[backend.ApprovalHint]; len(hint) == 1 {
+			id, _ := a.sealer.Open(keys.Binding{Purpose: purposeApproval, Principal: req.Caller}, hint[0])
+			return string(id), nil
+		}
 		return "", nil
 	}
 	if len(values) == 1 {

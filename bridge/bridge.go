@@ -131,6 +131,8 @@ type Options struct {
 	Named     func(name string) *identity.Identity
 	// StructuredDenials has errors say whether asking for approval can help, in the draft form of SEP-2643.
 	StructuredDenials bool
+	// ToolDigests has calls refused that name another digest of their tool than it has. Without it every such call is refused.
+	ToolDigests bool
 	// TaskAfter is the time after which a call continues as a task, if its tool does not configure it; zero is never.
 	TaskAfter time.Duration
 	// MaxItems is the maximum number of messages of a streaming RPC in one result, MaxInputItems that of messages that one call
@@ -245,6 +247,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		encoder:    &encoder{deadlines: deadlines, rulebook: rules, slots: opts.Slots, buffers: b.buffers, maxInputItems: opts.MaxInputItems, repairArguments: opts.RepairArguments},
 		rulebook:   rules,
 		rounds:     &rounds{sealer: opts.Sealer, spent: opts.SingleUse},
+		digests:    &digests{isOn: opts.ToolDigests},
 		sender:     newSender(upstream, &opts, deadlines, b.buffers),
 		decoder: &decoder{
 			keeper: keeper, limit: limit, catalogs: catalogs, slots: opts.Slots, buffers: b.buffers, resultBudget: opts.ResultBudget,
@@ -275,6 +278,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	p.tasks = &tasks{
 		auditor: p.auditor, documents: b.documents, sender: p.sender, decoder: p.decoder, natives: p.natives, rpcs: p.rpcs, panics: b.panics,
 		directory: p.directory, operations: p.operations, manager: opts.Tasks, after: opts.TaskAfter, tracer: opts.Tracer,
+		discloses: opts.StructuredDenials,
 	}
 	p.approvals = &approvals{
 		service: opts.Approvals, rulebook: rules, directory: p.directory, auditor: p.auditor, previews: p.previews, tasks: p.tasks,

@@ -47,6 +47,8 @@ type tasks struct {
 	manager *task.Manager
 	after   time.Duration // of tools that say nothing; zero is never
 	tracer  *telemetry.Tracer
+	// discloses has denied tasks say whether asking for approval can help.
+	discloses bool
 }
 
 // invokeTask calls a plain RPC that may run on as a task: at once, or when it
@@ -212,6 +214,9 @@ func (t *tasks) runTask(own *toolCall, line *taskLine, after time.Duration) task
 		}
 		if err != nil {
 			end.Err = t.decoder.explained(ctx, own, own.named(err, own.shownName()))
+			if t.discloses {
+				end.Err = disclosed(end.Err)
+			}
 			return nil, end.Err
 		}
 		own.resp.Tool = own.tool

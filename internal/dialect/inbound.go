@@ -56,6 +56,14 @@ const (
 // pick any of them.
 func Versions() []string { return []string{VersionModern, VersionLegacy, "2025-06-18", "2025-03-26"} }
 
+// versions are those with the one that is an experiment.
+func versions(hasVariants bool) []string {
+	if hasVariants {
+		return append([]string{versionVariants}, Versions()...)
+	}
+	return Versions()
+}
+
 // IsLegacyVersion reports whether v opened with initialize. Revisions that are
 // not served count too: they decide the era, not the answer.
 func IsLegacyVersion(v string) bool {

@@ -39,6 +39,7 @@ const metaPlace = "/params/_meta"
 // noteRest notes the members of params that are read on first need.
 func (call *exchange) noteRest() *errmap.Error {
 	isModern := call.in.Dialect == Modern
+	var outputs []byte
 	for name, raw := range call.in.Message.ParamFields() {
 		switch {
 		case string(name) == "_meta":
@@ -51,6 +52,8 @@ func (call *exchange) noteRest() *errmap.Error {
 				return invalidParams("requestState", "type", "requestState is %s, want a string", jsonKind(raw))
 			}
 			call.requestState, call.req.Repeated = raw, true
+		case string(name) == requestedParam:
+			outputs = raw
 		}
 	}
 	for name, raw := range jsontext.Fields(call.meta) {
@@ -72,6 +75,9 @@ func (call *exchange) noteRest() *errmap.Error {
 		}
 	}
 	call.isNoted = true
+	if isModern && call.req.Op == bridge.OpCall && (outputs != nil || call.handler.opts.Variants) {
+		return call.readOutputs(outputs)
+	}
 	return nil
 }
 

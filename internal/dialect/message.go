@@ -87,6 +87,9 @@ func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run f
 		Protocol: in.protocol(), Header: withTraceContext(in.Header, in.meta()),
 	}}
 	call.req.Envelope = call
+	if h.opts.Denials {
+		call.req.Header = withAuthorizationContext(call.req.Header, in.meta())
+	}
 	if err := era.matchHeaders(in, method.op); err != nil {
 		return ready(h.refuseCall(call, err))
 	}
@@ -126,6 +129,9 @@ func (h *Handler) replyTo(call *exchange) {
 	resp := call.resp
 	call.in.resp = resp
 	call.reply = h.answer(call.era, call.method, call, resp)
+	if call.draft != nil && call.draft.outputs != nil {
+		call.reshape()
+	}
 	call.reply.Header = mergedHeader(resp.Header, resp.Trailer)
 }
 

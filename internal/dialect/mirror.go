@@ -27,6 +27,11 @@ const headerParamPrefix = "Mcp-Param-"
 // repeated in HTTP headers with what the headers say, so that a proxy that
 // routes by a header and a server that reads the body see the same call.
 func (call *exchange) Check(tool *catalog.Tool, arguments []byte) *errmap.Error {
+	if call.draft != nil {
+		if err := call.draft.checkOutputs(tool); err != nil {
+			return err
+		}
+	}
 	if !call.era.mirrors || call.in.Header == nil {
 		return nil
 	}

@@ -202,8 +202,23 @@ func (f *failedCall) appendTo(id jsonrpc.ID) []byte {
 	dst = append(dst, f.before...)
 	dst = append(dst, `,"_meta":{"`+errmap.MetaKey+`":`...)
 	dst = appendErrorData(dst, f.err, f.data)
+	dst = appendDenial(dst, f.err)
 	dst = append(dst, f.after...)
 	return append(dst, `}}}`...)
+}
+
+// appendDenial appends the member of _meta with what a denied caller can expect of asking for approval (draft SEP-2643).
+func appendDenial(dst []byte, err *errmap.Error) []byte {
+	if err.Denial == "" {
+		return dst
+	}
+	dst = append(dst, `,"io.modelcontextprotocol/authorization":{"reason":"insufficient_authorization","remediation":`...)
+	dst = jsontext.AppendString(dst, err.Denial)
+	if err.Handle != "" {
+		dst = append(dst, `,"authorizationContextId":`...)
+		dst = jsontext.AppendString(dst, err.Handle)
+	}
+	return append(dst, '}')
 }
 
 // withPartial adds to the data of an error what a stream had sent before it failed.

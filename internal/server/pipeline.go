@@ -178,6 +178,7 @@ func (a *App) openPipeline() error {
 		Native:          only.Native, Sealer: a.shared.Sealer, Tasks: a.shared.Tasks,
 		TaskAfter: a.taskAfter,
 		Approvals: a.approvals, Named: a.callerNamed, StructuredDenials: config.HasExperiment(a.cfg, config.StructuredDenials),
+		ToolDigests:   config.HasExperiment(a.cfg, config.ToolDigest),
 		MaxItems:      int(limits.GetMaxResultItems()),
 		MaxInputItems: int(limits.GetMaxInputItems()),
 		StreamIdle:    limits.GetStreamIdleTimeout().AsDuration(), StreamTime: limits.GetMaxStreamTime().AsDuration(),
@@ -193,7 +194,12 @@ func (a *App) openPipeline() error {
 	a.rpc = dialect.New(a.bridge, dialect.Options{
 		Offers: a.offers, Sessions: a.sessions, Notify: a.notify,
 		Record: run, RecordPayloads: a.cfg.GetRecord().GetPayloads(),
-		Listed: a.says.Lists.Listed,
+		Listed:       a.says.Lists.Listed,
+		Denials:      config.HasExperiment(a.cfg, config.StructuredDenials),
+		SkillCache:   config.HasExperiment(a.cfg, config.SkillCache),
+		ToolDigests:  config.HasExperiment(a.cfg, config.ToolDigest),
+		ToolManifest: config.HasExperiment(a.cfg, config.ToolManifest),
+		Variants:     config.HasExperiment(a.cfg, config.ResultVariants),
 	})
 	return nil
 }

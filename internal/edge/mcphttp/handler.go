@@ -263,14 +263,19 @@ func RetiredPaths() []string { return []string{"/sse", "/message", "/messages", 
 // Retired returns the handler for these paths. It responds with a 404 that names the
 // replacement.
 func (h *Handler) Retired() http.Handler {
+	err := errmap.UnsupportedVersion(versionRetired, dialect.Versions())
+	errmap.Message("The transport of MCP " + versionRetired + " (HTTP with SSE) is not offered; POST initialize to " + Path + " (Streamable HTTP)")(err)
+	return h.notHere(err)
+}
+
+// notHere returns the handler for a path where there is nothing. It responds with a 404 that says why.
+func (h *Handler) notHere(err *errmap.Error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		in := &dialect.Inbound{
 			Dialect: dialect.Legacy, Header: r.Header,
 			Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Transport: "http", Route: r.URL.Path,
 			HTTP: h.rpc.Request(r.Context()),
 		}
-		err := errmap.UnsupportedVersion(versionRetired, dialect.Versions())
-		errmap.Message("The transport of MCP " + versionRetired + " (HTTP with SSE) is not offered; POST initialize to " + Path + " (Streamable HTTP)")(err)
 		reply := h.rpc.Refuse(in, err)
 		reply.Status = http.StatusNotFound
 		httpbody.Write(w, reply)
