@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/source/shown"
 	"github.com/outrigger-mcp/outrigger/internal/source/wire"
@@ -840,6 +841,34 @@ func commentsOf(file *descriptorpb.FileDescriptorProto) map[[2]int32][]byte {
 		}
 		text = append(append(text, 0), l.GetLeadingComments()...)
 		out[at] = append(append(append(text, 0), l.GetTrailingComments()...), 0)
+	}
+	return out
+}
+
+// translated is a file with what rivals' annotations say of its fields and enums, whose imports are linked.
+func (l *linker) translated(file *descriptorpb.FileDescriptorProto) *descriptorpb.FileDescriptorProto {
+	if !l.readsRivals {
+		return file
+	}
+	var imports []protoreflect.FileDescriptor
+	for _, path := range file.GetDependency() {
+		imports = append(imports, l.state[path].descriptor)
+	}
+	out, notes := schema.TranslateRivals(file, schema.RivalsIn(imports...))
+	for _, note := range notes {
+		l.warnings = append(l.warnings, source.Warning{Subject: shown.Clip(file.GetName()), Text: note})
+	}
+	return out
+}
+
+// rivals are those whose annotations the linked files define; none unless they are read.
+func (l *linker) rivals(isRead bool) schema.Rivals {
+	var out schema.Rivals
+	if isRead {
+		l.registry.RangeFiles(func(file protoreflect.FileDescriptor) bool {
+			out |= schema.RivalsIn(file)
+			return true
+		})
 	}
 	return out
 }
