@@ -252,3 +252,20 @@ func TestPublishedExamplesOfRivals(t *testing.T) {
 		}
 	}
 }
+
+// TestRivalsAreReadByReflection: the options and their definitions come along.
+func TestRivalsAreReadByReflection(t *testing.T) {
+	t.Parallel()
+	for _, set := range []string{herbariumSet, ferrySet} {
+		described := loadFile(t, set)
+		url := telling(described.Files...).serve(t, reflectionV1)
+		reflected, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{}).Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, got := rivalText(mustBuild(t, BuildOptions{Rivals: true}, described)), rivalText(mustBuild(t, BuildOptions{Rivals: true}, reflected))
+		if got != want {
+			t.Errorf("%s by reflection:\n%s\nwant\n%s", set, got, want)
+		}
+	}
+}
