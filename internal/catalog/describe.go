@@ -935,6 +935,8 @@ func (b *builder) warnUnlessRivals(isRead bool) {
 type rival struct {
 	// options are theirs in our terms; nil for none.
 	options *configv1.ToolOptions
+	// isDenied: it is no tool there, because its authors did not say that it is one.
+	isDenied bool
 	// mcpName is the name by which agents know the tool; empty for the derived one.
 	mcpName string
 }
@@ -945,8 +947,7 @@ const (
 	maxRivalDescription = 65536
 )
 
-// rivalOf reads what a rival says of a method. Where protomcp.v1 is defined, a method with no annotation of any kind is hidden, as it is
-// no tool there: its authors took that for granted.
+// rivalOf reads what a rival says of a method. Where protomcp.v1 is defined, a method with no annotation of any kind is denied.
 func (b *builder) rivalOf(md protoreflect.MethodDescriptor, ours methodOptions) (rival, error) {
 	if b.world.rivals == 0 {
 		return rival{}, nil
@@ -960,10 +961,8 @@ func (b *builder) rivalOf(md protoreflect.MethodDescriptor, ours methodOptions) 
 		out.options.Destructive = proto.Bool(true) // the gate has the user confirm such calls
 	}
 	if said.Of == 0 {
-		if b.world.rivals&schema.RivalProtoMCP != 0 && proto.Size(ours.tool) == 0 {
-			out.options.Hidden = proto.Bool(true)
-		}
-		if proto.Size(out.options) == 0 {
+		out.isDenied = b.world.rivals&schema.RivalProtoMCP != 0 && proto.Size(ours.tool) == 0
+		if !out.isDenied && !said.Asks {
 			return rival{}, nil
 		}
 		return out, nil
@@ -984,18 +983,4 @@ func (b *builder) rivalOf(md protoreflect.MethodDescriptor, ours methodOptions) 
 	}
 	out.mcpName = b.rivalName(md, said)
 	return out, nil
-}
-
-// below is what is declared, on top of what the rival says. What contradicts it there is let go.
-func (r rival) below(declared *configv1.ToolOptions) *configv1.ToolOptions {
-	if r.options == nil {
-		return declared
-	}
-	if declared.GetDestructive() {
-		r.options.ReadOnly = nil
-	}
-	if declared.GetReadOnly() {
-		r.options.Destructive = nil
-	}
-	return override(r.options, declared)
 }
