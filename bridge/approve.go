@@ -336,7 +336,7 @@ func (a *approvals) required(c *toolCall, r *statev1.ApprovalRecord) *errmap.Err
 		return errmap.Wrap(errmap.InternalError, err)
 	}
 	out := approval.Refusal(r)
-	out.Approval, out.Handle, out.RetryAfter, out.Rule = r.GetId(), handle, askAgain, r.GetRule()
+	out.Approval, out.Handle, out.RetryAfter = r.GetId(), handle, askAgain
 	return out
 }
 

@@ -153,6 +153,21 @@ func TestTheHandle(t *testing.T) {
 	if _, again := askRPC(t, g, withHandle); again.Error.Data.Approval.ID != data.Approval.ID {
 		t.Errorf("another approval: %+v", again)
 	}
+	// MCP has the envelope of the draft, and takes its handle back; one that is not the caller's is no reason to refuse a call.
+	ann := modernClient{t: t, bridge: g.bridge, caller: "ann"}
+	const cancel = `"name":"fleet_cancel_order","arguments":{"orderId":"1001"}`
+	asked := ann.send("tools/call", cancel).raw
+	if !strings.Contains(asked, `"io.modelcontextprotocol/authorization":{"reason":"insufficient_authorization","remediation":"available","authorizationContextId":"`) {
+		t.Errorf("no envelope: %s", asked)
+	}
+	id := between(t, asked, `"approval":{"id":"`, `"`)
+	for _, handle := range []string{between(t, asked, `"authorizationContextId":"`, `"`), "authzctx_of_another"} {
+		ann.capabilities = `{},"io.modelcontextprotocol/authorization-context-id":"` + handle + `"` // the member of _meta behind them
+		again := ann.send("tools/call", cancel).raw
+		if got := between(t, again, `"approval":{"id":"`, `"`); got != id {
+			t.Errorf("with %s: another approval: %s", handle, again)
+		}
+	}
 	g.bridge.Decide(t, data.Approval.ID, false, "not on a Friday")
 	_, denied := askRPC(t, g, withHandle)
 	if d := denied.Error.Data; d.Code != string(errmap.PermissionDenied) || !strings.Contains(denied.Error.Message, "not on a Friday") || d.Denial.Availability != "unavailable" {
@@ -183,7 +198,9 @@ func TestBoundArguments(t *testing.T) {
 func TestACallThatWaitsAsATask(t *testing.T) {
 	t.Parallel()
 	for _, approve := range []bool{true, false} {
-		g := newGated(t, ruled(approved(func(a *configv1.PolicyApproval) { a.Within = durationpb.New(time.Hour) })))
+		g := newGated(t, both(ruled(approved(func(a *configv1.PolicyApproval) { a.Within = durationpb.New(time.Hour) })), func(c *configv1.Config) {
+			c.Experimental = []string{"structured-denials"}
+		}))
 		ann := modernClient{t: t, bridge: g.bridge, caller: "ann", capabilities: withTasks}
 		order := g.order(t)
 		reply := ann.send("tools/call", fmt.Sprintf(`"name":"fleet_cancel_order","arguments":{"orderId":"%d"}`, order)).raw
@@ -203,6 +220,9 @@ func TestACallThatWaitsAsATask(t *testing.T) {
 		want, calls := `"isError":false`, int64(1)
 		if !approve {
 			want, calls = "denied by local: as agreed", 0
+		}
+		if !approve && !strings.Contains(reply, `"denial":{"availability":"unavailable"}`) {
+			t.Errorf("the task does not say that asking cannot help: %s", reply)
 		}
 		if !strings.Contains(reply, want) || g.cancelled.Load() != calls {
 			t.Errorf("approve %t: %d calls, %s", approve, g.cancelled.Load(), reply)
