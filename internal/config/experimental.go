@@ -14,6 +14,8 @@ import (
 const (
 	// ResultVariants is the revision 2026-12-01 with results for different audiences (SEP-3279).
 	ResultVariants = "result-variants"
+	// RivalAnnotations is the annotations of other MCP servers, read as if they were ours.
+	RivalAnnotations = "rival-annotations"
 	// ServerCard is a public document about the server (SEP-2127).
 	ServerCard = "server-card"
 	// SkillCache is cache hints for skills in every revision (ext-skills#138).
@@ -24,11 +26,13 @@ const (
 	ToolDigest = "tool-digest"
 	// ToolManifest is lists of tools by their digests (SEP-2636).
 	ToolManifest = "tool-manifest"
+	// UnixSocket is callers on a Unix socket, known by the users of their processes.
+	UnixSocket = "unix-socket"
 )
 
 // Experiments returns all names of the setting `experimental`, in order.
 func Experiments() []string {
-	return []string{ResultVariants, ServerCard, SkillCache, StructuredDenials, ToolDigest, ToolManifest}
+	return []string{ResultVariants, RivalAnnotations, ServerCard, SkillCache, StructuredDenials, ToolDigest, ToolManifest, UnixSocket}
 }
 
 // HasExperiment reports whether an experiment is on.

@@ -48,6 +48,8 @@ const (
 	SourceTokens Source = "tokens"
 	// SourceCertificate is a client certificate that needs no entry.
 	SourceCertificate Source = "certificate"
+	// SourceUnix is a process on a Unix socket whose user needs no entry.
+	SourceUnix Source = "unix"
 	// SourceOAuth is an access token of an OAuth authorization server.
 	SourceOAuth Source = "oauth"
 )
@@ -144,6 +146,8 @@ func principalOf(g Grant, f Facts) string {
 	switch f.Source {
 	case SourceCertificate:
 		return "certificate:" + f.Subject
+	case SourceUnix:
+		return "process:" + f.Subject // "unix:" begins the address of one
 	case SourceOAuth:
 		if f.Entry {
 			break

@@ -224,7 +224,7 @@ type known struct {
 // of returns a caller as rules see it.
 func (c *ruleCallers) of(s *Set, who *identity.Identity) *known {
 	var id any = who
-	if who.Facts().Source == identity.SourceCertificate {
+	if source := who.Facts().Source; source == identity.SourceCertificate || source == identity.SourceUnix {
 		id = who.Principal() // each request has its own identity, and they say the same
 	}
 	c.mu.Lock()

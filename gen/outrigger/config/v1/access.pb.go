@@ -308,6 +308,10 @@ type Caller struct {
 	// Subjects of OAuth issuers that are this caller; needs `access.oauth`. A token of such a subject has this entry's name and
 	// permissions. At most 64.
 	Oauth []*OAuthSubject `protobuf:"bytes,8,rep,name=oauth,proto3" json:"oauth,omitempty"`
+	// Users whose processes are this caller on a Unix socket, by their numbers; needs `experimental: [unix-socket]`. At most 64.
+	UnixUids []int64 `protobuf:"varint,9,rep,packed,name=unix_uids,proto3" json:"unix_uids,omitempty"`
+	// The same for groups, by the effective group of a process. An entry with the user of the process comes first. At most 64.
+	UnixGids []int64 `protobuf:"varint,10,rep,packed,name=unix_gids,proto3" json:"unix_gids,omitempty"`
 	// Globs over methods of notifications ("notifications/orders/*") that the caller may publish on the event bus. Default:
 	// none. At most 256.
 	Publish []string `protobuf:"bytes,20,rep,name=publish,proto3" json:"publish,omitempty"`
@@ -399,6 +403,20 @@ func (x *Caller) GetTrust() string {
 func (x *Caller) GetOauth() []*OAuthSubject {
 	if x != nil {
 		return x.Oauth
+	}
+	return nil
+}
+
+func (x *Caller) GetUnixUids() []int64 {
+	if x != nil {
+		return x.UnixUids
+	}
+	return nil
+}
+
+func (x *Caller) GetUnixGids() []int64 {
+	if x != nil {
+		return x.UnixGids
 	}
 	return nil
 }
@@ -502,7 +520,7 @@ const file_outrigger_config_v1_access_proto_rawDesc = "" +
 	"\vsecret_file\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80 R\vsecret_file\"M\n" +
 	"\aCallers\x12B\n" +
-	"\acallers\x18\x01 \x03(\v2\x1b.outrigger.config.v1.CallerB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\acallers\"\x81\x06\n" +
+	"\acallers\x18\x01 \x03(\v2\x1b.outrigger.config.v1.CallerB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\acallers\"\xb3\a\n" +
 	"\x06Caller\x12O\n" +
 	"\x04name\x18\x01 \x01(\tB;\xbaH8r624^[A-Za-z0-9]([A-Za-z0-9._@:/+-]{0,126}[A-Za-z0-9])?$R\x04name\x12B\n" +
 	"\ftoken_sha256\x18\x02 \x03(\tB\x1e\xbaH\x1b\x92\x01\x18\x10\b\x18\x01\"\x12r\x102\x0e^[0-9a-f]{64}$R\ftoken_sha256\x12@\n" +
@@ -511,10 +529,15 @@ const file_outrigger_config_v1_access_proto_rawDesc = "" +
 	"\tresources\x18\x05 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x10R\tresources\x12.\n" +
 	"\aprompts\x18\x06 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x02R\aprompts\x124\n" +
 	"\x05trust\x18\a \x01(\tB\x19\xbaH\x16r\x14R\tuntrustedR\atrustedH\x00R\x05trust\x88\x01\x01\x12A\n" +
-	"\x05oauth\x18\b \x03(\v2!.outrigger.config.v1.OAuthSubjectB\b\xbaH\x05\x92\x01\x02\x10@R\x05oauth\x12.\n" +
+	"\x05oauth\x18\b \x03(\v2!.outrigger.config.v1.OAuthSubjectB\b\xbaH\x05\x92\x01\x02\x10@R\x05oauth\x124\n" +
+	"\tunix_uids\x18\t \x03(\x03B\x16\xbaH\x13\x92\x01\x10\x10@\x18\x01\"\n" +
+	"\"\b\x18\xfe\xff\xff\xff\x0f(\x00R\tunix_uids\x124\n" +
+	"\tunix_gids\x18\n" +
+	" \x03(\x03B\x16\xbaH\x13\x92\x01\x10\x10@\x18\x01\"\n" +
+	"\"\b\x18\xfe\xff\xff\xff\x0f(\x00R\tunix_gids\x12.\n" +
 	"\apublish\x18\x14 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\apublish\x122\n" +
-	"\tsubscribe\x18\x15 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\tsubscribe:\x98\x01\xbaH\x94\x01\x1a\x91\x01\n" +
-	"\x11caller.credential\x12+set token_sha256, certificate_uris or oauth\x1aOthis.token_sha256.size() + this.certificate_uris.size() + this.oauth.size() > 0B\b\n" +
+	"\tsubscribe\x18\x15 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\tsubscribe:\xde\x01\xbaH\xda\x01\x1a\xd7\x01\n" +
+	"\x11caller.credential\x12Aset token_sha256, certificate_uris, unix_uids, unix_gids or oauth\x1a\x7fthis.token_sha256.size() + this.certificate_uris.size() + this.unix_uids.size() + this.unix_gids.size() + this.oauth.size() > 0B\b\n" +
 	"\x06_trust\"X\n" +
 	"\fOAuthSubject\x12\"\n" +
 	"\x06issuer\x18\x01 \x01(\tB\n" +
