@@ -190,14 +190,20 @@ func (v *seen) checked(ctx context.Context, m *transcode.Message, wire []byte, i
 		}
 	}
 	t := v.call.tool.Whole()
-	if t.Declared == nil || t.Declared.Output == nil || !isResult {
+	if t.Declared == nil || t.Declared.Output == nil || !isResult && !t.Streams() {
 		return nil
 	}
 	text, err := m.ToJSON(nil, wire)
 	if err != nil {
 		return unvalued(outputError(err))
 	}
-	return unvalued(checkResult(ctx, t, text, true))
+	if isResult {
+		return unvalued(checkResult(ctx, t, text, true))
+	}
+	if v.call.req.Exchange != nil {
+		return nil // which is the service's own affair
+	}
+	return unvalued(resultError(t.CheckItem(ctx, text)))
 }
 
 // unvalued is an error of a check without what it says of values, which the caller may not see.
