@@ -162,7 +162,7 @@ generate: $(BUF) ## Regenerate code, descriptor sets and documents
 	$(BUF) generate --template proto/options/buf.gen.yaml
 	$(BUF) generate --template bench/buf.gen.yaml
 	go test ./errmap -run TestDocument -update >/dev/null
-	go test ./internal/config -run 'TestConstants|TestReference' -update >/dev/null
+	go test ./internal/config -run 'TestConstants|TestReference' -update
 	$(BUF) build --path proto/outrigger/demo --as-file-descriptor-set --exclude-imports -o internal/demo/demo.binpb
 
 .PHONY: checkgenerate

@@ -52,8 +52,8 @@ func (s *sender) seenBy(ctx context.Context, c *toolCall) *seen {
 	return s.views.of(ctx, s.of(c), c)
 }
 
-// all is the RPC backend with all that it answers, for what is not shown to a caller as it is.
-func (b *Backend) all() Upstream { return b.Upstream }
+// everything is the RPC backend with all that it answers, for what is not shown to a caller as it is.
+func (b *Backend) everything() Upstream { return b.Upstream }
 
 // treats reports whether there may be callers who do not see everything.
 func (s *sender) treats() bool { return s.views != nil && s.views.rules.TreatsResults() }
