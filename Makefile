@@ -488,7 +488,7 @@ RIG_PROTOBUF := $(RIG)/protobuf
 
 .PHONY: corpus
 corpus: $(RIG_SUITE)/installed ## Prove schemas and transcoding on every message of the corpus; OUTRIGGER_SEED=n tries other values
-	cd conformance/corpus && OUTRIGGER_FULL=1 OUTRIGGER_NODE=$(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node go test -count 1 -timeout 60m -v -run 'TestLinked|TestModules|TestCatalog|TestPatterns' .
+	cd conformance/corpus && OUTRIGGER_FULL=1 OUTRIGGER_NODE=$(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node go test -count 1 -timeout 60m -v -run 'TestLinked|TestModules|TestCatalog|TestPatterns|TestViews|TestNoMarked' .
 
 .PHONY: corpus-short
 corpus-short: $(RIG_SUITE)/installed ## Prove schemas and transcoding on a sample of the corpus
