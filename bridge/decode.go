@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -249,7 +250,11 @@ func declaredOutput(ctx context.Context, c *toolCall) *errmap.Error {
 
 // checkResult asks a tool's output schema about a result.
 func checkResult(ctx context.Context, t *catalog.Tool, result []byte, isBare bool) *errmap.Error {
-	found, err := t.CheckResult(ctx, result, isBare)
+	return resultError(t.CheckResult(ctx, result, isBare))
+}
+
+// resultError is the error of a result in which a check has found something, or which could not be checked.
+func resultError(found []schema.Violation, err error) *errmap.Error {
 	switch {
 	case err != nil:
 		return checkError(err)

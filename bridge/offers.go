@@ -232,7 +232,7 @@ func (h *Host) Stream(ctx context.Context, req *Request, tool *catalog.Tool, arg
 	}
 	var stream BackendStream
 	// The messages are kept for all readers: each sees its own part of them when it reads.
-	err := h.parts.sender.open(ctx, c, h.parts.sender.of(c).all(), req.Header, func(_ context.Context, opened BackendStream) *errmap.Error {
+	err := h.parts.sender.open(ctx, c, h.parts.sender.of(c).everything(), req.Header, func(_ context.Context, opened BackendStream) *errmap.Error {
 		stream = opened
 		defer stream.CloseSend()
 		if err := stream.Send(c.wire); err != nil && !errors.Is(err, io.EOF) {

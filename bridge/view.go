@@ -52,8 +52,8 @@ func (s *sender) seenBy(ctx context.Context, c *toolCall) *seen {
 	return s.views.of(ctx, s.of(c), c)
 }
 
-// all is the RPC backend with all that it answers, for what is not shown to a caller as it is.
-func (b *Backend) all() Upstream { return b.Upstream }
+// everything is the RPC backend with all that it answers, for what is not shown to a caller as it is.
+func (b *Backend) everything() Upstream { return b.Upstream }
 
 // treats reports whether there may be callers who do not see everything.
 func (s *sender) treats() bool { return s.views != nil && s.views.rules.TreatsResults() }
@@ -190,14 +190,20 @@ func (v *seen) checked(ctx context.Context, m *transcode.Message, wire []byte, i
 		}
 	}
 	t := v.call.tool.Whole()
-	if t.Declared == nil || t.Declared.Output == nil || !isResult {
+	if t.Declared == nil || t.Declared.Output == nil || !isResult && !t.Streams() {
 		return nil
 	}
 	text, err := m.ToJSON(nil, wire)
 	if err != nil {
 		return unvalued(outputError(err))
 	}
-	return unvalued(checkResult(ctx, t, text, true))
+	if isResult {
+		return unvalued(checkResult(ctx, t, text, true))
+	}
+	if v.call.req.Exchange != nil {
+		return nil // which is the service's own affair
+	}
+	return unvalued(resultError(t.CheckItem(ctx, text)))
 }
 
 // unvalued is an error of a check without what it says of values, which the caller may not see.

@@ -36,6 +36,22 @@ func all(o *mcptest.Outcome) string {
 func TestRecordsKeepNoValuesOfAClass(t *testing.T) {
 	t.Parallel()
 	g := newTaintRig(t, "hide", nil)
+	if kept := keptOf(t, g); len(kept) > 0 {
+		t.Errorf("it is kept: %.1500s", kept[0])
+	}
+	rules := &mcptest.Blind{Records: true}
+	g = newTaintRig(t, "hide", func(r mcptest.Rules) mcptest.Rules {
+		rules.Rules = r
+		return rules
+	})
+	if kept := keptOf(t, g); len(kept) == 0 || rules.Uses() == 0 {
+		t.Error("records keep nothing of a class, whatever the rules say of them")
+	}
+}
+
+// keptOf calls tools for a caller who sees everything, and returns the lines with a value of a class that are kept.
+func keptOf(t *testing.T, g *taintRig) (found []string) {
+	t.Helper()
 	for _, tool := range []string{"shop.get", "shop.list", "shop.feed", "shop.import"} {
 		got := g.rig.Handle(support(t), &mcptest.Call{Tool: tool, Arguments: `{"id":"1"}`})
 		if leak(all(got), taint) == "" {
@@ -57,9 +73,10 @@ func TestRecordsKeepNoValuesOfAClass(t *testing.T) {
 	for line := range strings.SplitSeq(kept, "\n") {
 		// The text of an error is the backend's own, and is recorded for callers who may read it.
 		if form := leak(line, taint); form != "" && !strings.Contains(line, `"TOOL_EXECUTION_FAILED"`) {
-			t.Errorf("it is kept (%s): %.1500s", form, line)
+			found = append(found, line)
 		}
 	}
+	return found
 }
 
 // The newest message of a watch is one for all readers, and each sees its own part of it.

@@ -4,6 +4,7 @@ package policy_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -527,5 +528,51 @@ func TestRecordsOfNativeTools(t *testing.T) {
 	}
 	if got := engine.UnrecordedPaths(part); !slices.Equal(got, []string{"email", "pin"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// The schema that is shown of a native tool's data follows the data: whatever places are named, as a name or as any member, what is left
+// keeps to it.
+func TestNativeDataKeepsToItsView(t *testing.T) {
+	t.Parallel()
+	const part = `{"type":"object","properties":{"a":{"type":"string","minLength":9},"b":{"type":"array","items":{"type":"integer","minimum":5},"minItems":1},` +
+		`"c":{"type":"object","additionalProperties":{"type":"string","pattern":"^value"},"required":["a"]}},"required":["a","b","c"],"additionalProperties":{"type":"string","minLength":9}}`
+	const value = `{"a":"value of a","b":[7,8],"c":{"a":"value of a","z":"value of z"},"d":"value of d"}`
+	const output = `{"type":"object","$defs":{"part":` + part + `},"properties":{"a":{"$ref":"#/$defs/part"},"b":{"type":"array","items":{"$ref":"#/$defs/part"}}},` +
+		`"required":["a","b"],"additionalProperties":{"$ref":"#/$defs/part"}}`
+	const data = `{"a":` + value + `,"b":[` + value + `,` + value + `],"c":` + value + `}`
+	random := rand.New(rand.NewPCG(1, 2))
+	names := []string{"a", "b", "c", "d", "z", "*"}
+	for round := range 1000 {
+		tool := newNative(`{"type":"object"}`)
+		tool.Method, tool.Classes = &catalog.Method{}, map[string]string{}
+		for range 1 + random.IntN(4) {
+			var path []string
+			for range 1 + random.IntN(3) {
+				path = append(path, names[random.IntN(len(names))])
+			}
+			tool.Classes[strings.Join(path, ".")] = []string{"gone", "masked", "hashed", "seen"}[random.IntN(4)]
+		}
+		tool.Output = schema.Fixed(&schema.Schema{Canonical: []byte(output), Advertised: []byte(output)})
+		engine := policy.NewEngine(classified(t, []policy.Class{
+			{Name: "gone", Callers: []string{"x"}}, {Name: "masked", Callers: []string{"x"}, Otherwise: "mask"},
+			{Name: "hashed", Callers: []string{"x"}, Otherwise: "hash"}, {Name: "seen", Callers: []string{"y"}},
+		}, nil))
+		view := engine.View(named("y"), tool)
+		shown, failed := view.ApplyJSON([]byte(data))
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		text := schema.NewSight(func(path string, _ protoreflect.FieldDescriptor) (schema.Seen, bool) {
+			how, varies := view.Treatment(path, nil)
+			return map[transcode.Action]schema.Seen{transcode.Show: schema.SeenWhole, transcode.Mask: schema.SeenMasked, transcode.Hash: schema.SeenHashed, transcode.Hide: schema.SeenNot}[how.Action], varies
+		}, view.Paths()).Declared([]byte(output), nil, false)
+		check, err := schema.Compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found, err := check.Validate(shown); err != nil || len(found) > 0 {
+			t.Fatalf("round %d, %v: %s breaks %s: %v %v", round, tool.Classes, shown, text, found, err)
+		}
 	}
 }
