@@ -25,9 +25,7 @@ import (
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
-	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
 // KeptAnswers keeps the first answers of calls with an idempotency key, for as long as they may be asked for again. Values that leave
@@ -51,7 +49,7 @@ var ErrNoRoom = errors.New("bridge: no room for another answer")
 type answers struct {
 	deadlines *deadlines
 	sender    *sender
-	rules     Rules
+	rulebook  *rulebook
 	store     KeptAnswers // nil keeps none
 	ttl       time.Duration
 	most      int // bytes of one
@@ -88,7 +86,7 @@ func (a *answers) claim(ctx context.Context, c *toolCall) *errmap.Error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	mine := &claimed{key: a.answerKey(c), record: &statev1.AnswerRecord{
-		Request: a.request(c), View: a.view(ctx, c).Key(), RunningUntil: timestamppb.New(time.Now().Add(timeout + answerGrace)),
+		Request: a.request(c), View: a.rulebook.kept(ctx, c.tool), RunningUntil: timestamppb.New(time.Now().Add(timeout + answerGrace)),
 	}}
 	value, err := proto.Marshal(mine.record)
 	if err != nil {
@@ -199,6 +197,9 @@ func (a *answers) settle(ctx context.Context, c *toolCall, resp *Response) {
 		_ = a.store.Delete(ctx, mine.key, mine.revision) // else its outcome counts as unknown
 		return
 	}
+	if c.view != nil { // of the policy at that time
+		mine.record.View = c.view.Kept()
+	}
 	record := &statev1.AnswerRecord{
 		Request: mine.record.GetRequest(), View: mine.record.GetView(), Outcome: resp.Outcome, Result: resp.Result.Bytes,
 		Explanation: resp.Explanation, Truncated: resp.Truncated,
@@ -216,14 +217,6 @@ func (a *answers) settle(ctx context.Context, c *toolCall, resp *Response) {
 		value, _ = proto.Marshal(record)
 	}
 	_, _ = a.store.Update(ctx, mine.key, value, mine.revision, a.ttl) // else its outcome counts as unknown
-}
-
-// view is what the caller sees of results.
-func (a *answers) view(ctx context.Context, c *toolCall) *policy.View {
-	if a.rules == nil {
-		return nil
-	}
-	return a.rules.View(identity.FromContext(ctx), c.tool)
 }
 
 // request is a digest of what is asked.

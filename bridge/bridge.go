@@ -260,7 +260,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	b.payloads = payloads
 	p.previews = &previews{auditor: p.auditor, sender: p.sender, decoder: p.decoder, rulebook: p.rulebook}
 	p.rounds.previews = p.previews
-	p.answers = &answers{deadlines: deadlines, sender: p.sender, rules: opts.Rules, store: opts.Answers, ttl: opts.AnswerTTL, most: int(opts.MaxAnswerBytes / answerShare)}
+	p.answers = &answers{deadlines: deadlines, sender: p.sender, rulebook: rules, store: opts.Answers, ttl: opts.AnswerTTL, most: int(opts.MaxAnswerBytes / answerShare)}
 	b.documents = &documents{payloads: payloads, secrets: b.Secrets, trail: opts.Documents}
 	p.rpcs = &rpcs{
 		sender:   p.sender,
@@ -273,7 +273,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		directory: p.directory, auditor: p.auditor, sender: p.sender, decoder: p.decoder, sealer: opts.Sealer, draining: b.draining,
 	}
 	p.tasks = &tasks{
-		auditor: p.auditor, documents: b.documents, sender: p.sender, decoder: p.decoder, natives: p.natives, rpcs: p.rpcs, panics: b.panics,
+		auditor: p.auditor, documents: b.documents, rulebook: rules, sender: p.sender, decoder: p.decoder, natives: p.natives, rpcs: p.rpcs, panics: b.panics,
 		directory: p.directory, operations: p.operations, manager: opts.Tasks, after: opts.TaskAfter, tracer: opts.Tracer,
 	}
 	p.approvals = &approvals{

@@ -359,3 +359,30 @@ func TestRecordedErrorsLackSecrets(t *testing.T) {
 		t.Errorf("%v %s", err, text)
 	}
 }
+
+// TestAnAnswerIsForOneView: a repetition by a caller who sees something else now is an error, and no second call.
+func TestAnAnswerIsForOneView(t *testing.T) {
+	t.Parallel()
+	s, sees := &counting{}, &mcptest.Blind{At: "(*nothing)"}
+	parts := mcptest.Parts{From: mcptest.Files(shop(), "shop.v1.Shop"), Backend: mcptest.Upstream(s.call), Configure: both(ofShop, trusted, func(c *configv1.Config) {
+		c.Access.Policy = &configv1.Policy{
+			Classes: []*configv1.FieldClass{{Name: "pii", Groups: []string{"support"}, Otherwise: "mask"}}, Fields: map[string]string{"shop.v1.Said.text": "pii"},
+		}
+	})}
+	parts.Adjust.Rules = func(r mcptest.Rules) mcptest.Rules {
+		sees.Rules = r
+		return sees
+	}
+	b := mcptest.Pipe(t, parts)
+	for i, at := range []string{"(*nothing)", "", "(*nothing)"} {
+		sees.At = at
+		got := b.Handle(t.Context(), keyed(b, "k", nil))
+		code, want := errmap.Code(""), `{"text":"********"}`
+		if i == 1 {
+			code, want = errmap.PermissionDenied, ""
+		}
+		if codeOf(got) != code || string(got.Result) != want || len(s.calls) != 1 {
+			t.Errorf("%d: %v %s, %d calls", i, got.Err, got.Result, len(s.calls))
+		}
+	}
+}

@@ -104,7 +104,11 @@ func (r *run) do(work Run) {
 			r.spec.Ended()
 		}
 		if was == tasked {
-			r.finish(endingOf(r.spec.About, result, err), storeAttempts)
+			end := endingOf(r.spec.About, result, err)
+			if r.spec.View != nil {
+				end.view = r.spec.View()
+			}
+			r.finish(end, storeAttempts)
 		}
 		r.close()
 	}()
@@ -157,7 +161,7 @@ func (r *run) cut() bool {
 func (r *run) endOnce(err *errmap.Error, attempts int) bool {
 	was := r.conclude(nil, err)
 	if was == tasked {
-		r.finish(endingOf(r.spec.About, nil, err), attempts)
+		r.finish(endingOf(r.spec.About, nil, err).inOwnWords(), attempts)
 	}
 	return was != over
 }
@@ -206,7 +210,7 @@ func (r *run) finish(e ending, attempts int) {
 			attempts++
 		case errors.Is(err, ErrFull) && attempts > 0:
 			e = endingOf(r.spec.About, nil, errmap.New(errmap.ResourceExhausted, errmap.Tool(r.spec.Tool),
-				errmap.Message("Result too large: the tool finished, but its result cannot be stored")))
+				errmap.Message("Result too large: the tool finished, but its result cannot be stored"))).inOwnWords()
 			continue
 		case attempts <= 0:
 			r.m.opts.OnError(fmt.Errorf("task: store the end of a task: %w", err))

@@ -32,7 +32,7 @@ type AnswerRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A digest of what was asked: tool, arguments, and how the result is wanted.
 	Request []byte `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
-	// What the caller saw of results.
+	// What the caller saw of results, as TaskRecord has it.
 	View string `protobuf:"bytes,2,opt,name=view,proto3" json:"view,omitempty"`
 	// While the call runs: until when it may. Its outcome is unknown afterwards.
 	RunningUntil *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=running_until,json=runningUntil,proto3" json:"running_until,omitempty"`
