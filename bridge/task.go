@@ -304,11 +304,10 @@ func (t *tasks) resume(r task.Record) (task.Run, task.Spec, error) {
 		View: func() string { return own.madeFor(call.GetView()) },
 	}
 	if call.GetApproval() != "" {
-		waiting, err := t.approvals.resume(own, call)
-		if err != nil {
+		var err error
+		if spec.Waits, err = t.approvals.resume(own, call); err != nil {
 			return nil, task.Spec{}, err
 		}
-		spec.Waits = waiting.waits
 	}
 	run := t.runTask(own, line, 0)
 	resumed := func(ctx context.Context, report func(string)) (*outriggerv1.ToolResult, *errmap.Error) {
