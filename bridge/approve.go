@@ -52,6 +52,8 @@ type approvals struct {
 	sealer    *keys.Sealer
 	// named returns a caller as it is now, by the name of its entry; nil if there is none.
 	named func(name string) *identity.Identity
+	// again returns a caller of OAuth as it is now, by what its token said and its standing then; nil if that is not known.
+	again func(f identity.Facts, standing []byte) *identity.Identity
 }
 
 // permit asks the rules about a plain call, and others where they say so.
@@ -354,7 +356,7 @@ func (a *approvals) startTask(ctx context.Context, c *toolCall, of *approval.Cal
 	c.wire = bytes.Clone(c.wire) // the task keeps it
 	c.pooled = false
 	call := t.prepared(ctx, c, t.taskLine(c))
-	call.Approval, call.Who = r.GetId(), whoOf(ctx, c.req)
+	call.Approval, call.Who, call.Identity = r.GetId(), whoOf(ctx, c.req), identityAgain(identity.FromContext(ctx))
 	again := t.again(ctx, c, call)
 	if t.manager.IsShared() && again == nil {
 		return false, nil

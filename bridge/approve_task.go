@@ -40,7 +40,7 @@ func (w *waitingCall) waits() bool { return !w.runs.Load() }
 func (w *waitingCall) await(ctx context.Context, a *approvals, own *toolCall, report func(string)) *errmap.Error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer w.who.WhenRevoked(func() { cancel(identity.ErrRevoked) })()
+	defer w.who.WhenWithdrawn(func() { cancel(identity.ErrRevoked) })()
 	if w.refused != nil {
 		if r, err := a.service.Get(ctx, w.id); err == nil && (r.GetState() == approval.Running || r.GetState() == approval.Done) {
 			return approval.Unknown(own.tool.Name)
@@ -281,9 +281,18 @@ func (a *approvals) resume(own *toolCall, call *statev1.TaskCall) (waits func() 
 	}
 	w := &waitingCall{id: call.GetApproval(), call: call, resumed: true}
 	if source := call.GetWho().GetSource(); source != "" {
-		if a.named == nil || source == string(identity.SourceOAuth) {
+		isOAuth := source == string(identity.SourceOAuth)
+		switch {
+		case isOAuth && a.again != nil:
+			w.who = a.again(factsOf(call.GetIdentity()), call.GetIdentity().GetStanding())
+		case !isOAuth && a.named != nil:
+			w.who = a.named(call.GetWho().GetName())
+		}
+		switch {
+		case w.who != nil && w.who.Principal() == call.GetCaller():
+		case isOAuth || a.named == nil:
 			w.refuse("the credentials of its caller cannot be checked by the replica that took it over")
-		} else if w.who = a.named(call.GetWho().GetName()); w.who == nil || w.who.Principal() != call.GetCaller() {
+		default:
 			w.refuse("there is no caller " + call.GetWho().GetName() + " any more")
 		}
 	}

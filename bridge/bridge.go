@@ -126,9 +126,11 @@ type Options struct {
 	// Tasks runs plain RPCs as tasks; nil disables that.
 	Tasks *task.Manager
 	// Approvals has calls wait for others, where Rules say so; nil refuses them. Named returns a caller as it is now, by the name of
-	// its entry in the callers file; nil knows none.
+	// its entry in the callers file; nil knows none. Again returns a caller of OAuth as it is now, by what its token said and by its
+	// [identity.Identity.Standing] then; nil knows none.
 	Approvals *approval.Service
 	Named     func(name string) *identity.Identity
+	Again     func(f identity.Facts, standing []byte) *identity.Identity
 	// StructuredDenials has errors say whether asking for approval can help, in the draft form of SEP-2643.
 	StructuredDenials bool
 	// TaskAfter is the time after which a call continues as a task, if its tool does not configure it; zero is never.
@@ -278,7 +280,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	}
 	p.approvals = &approvals{
 		service: opts.Approvals, rulebook: rules, directory: p.directory, auditor: p.auditor, previews: p.previews, tasks: p.tasks,
-		sealer: opts.Sealer, named: opts.Named,
+		sealer: opts.Sealer, named: opts.Named, again: opts.Again,
 	}
 	p.tasks.approvals = p.approvals
 	p.exchanger = &exchanger{

@@ -126,7 +126,7 @@ func identityAgain(who *identity.Identity) *statev1.TaskIdentity {
 	f := who.Facts()
 	return &statev1.TaskIdentity{
 		Name: who.Name(), Source: string(f.Source), Entry: f.Entry, Issuer: f.Issuer, Subject: f.Subject, ClientId: f.ClientID,
-		Groups: f.Groups, Scopes: f.Scopes, GroupsUnknown: f.GroupsUnknown,
+		Groups: f.Groups, Scopes: f.Scopes, GroupsUnknown: f.GroupsUnknown, Standing: who.Standing(),
 	}
 }
 
@@ -135,10 +135,14 @@ func identityOf(kept *statev1.TaskIdentity) *identity.Identity {
 	if kept == nil {
 		return nil
 	}
-	return identity.NewIdentityOf(identity.Grant{Name: kept.GetName()}, identity.Facts{
+	return identity.NewIdentityOf(identity.Grant{Name: kept.GetName()}, factsOf(kept))
+}
+
+func factsOf(kept *statev1.TaskIdentity) identity.Facts {
+	return identity.Facts{
 		Source: identity.Source(kept.GetSource()), Entry: kept.GetEntry(), Issuer: kept.GetIssuer(), Subject: kept.GetSubject(),
 		ClientID: kept.GetClientId(), Groups: kept.GetGroups(), Scopes: kept.GetScopes(), GroupsUnknown: kept.GetGroupsUnknown(),
-	})
+	}
 }
 
 // ofPrepared is a prepared call on its way to the backend.

@@ -237,3 +237,46 @@ func TestATaskKnowsWhichApprovalItWaitsFor(t *testing.T) {
 		}
 	})
 }
+
+// TestACallWhoseTokenIsGoneIsResumed as that of its caller, as the caller is now; not as another one.
+func TestACallWhoseTokenIsGoneIsResumed(t *testing.T) {
+	t.Parallel()
+	kept := &statev1.TaskIdentity{Name: "iss#ann", Source: "oauth", Issuer: "iss", Subject: "ann", Groups: []string{"desk"}, Standing: []byte("as then")}
+	for name, tc := range map[string]struct {
+		caller string
+		again  func(identity.Facts, []byte) *identity.Identity
+		code   errmap.Code
+	}{
+		"known": {"oauth:iss ann", func(f identity.Facts, standing []byte) *identity.Identity {
+			if f.Subject != "ann" || len(f.Groups) != 1 || string(standing) != "as then" {
+				t.Errorf("%+v %q", f, standing)
+			}
+			return identity.NewIdentityOf(identity.Grant{Name: "iss#ann", Tools: []string{"*"}}, f)
+		}, ""},
+		"another caller": {"oauth:iss bob", func(f identity.Facts, _ []byte) *identity.Identity {
+			return identity.NewIdentityOf(identity.Grant{Name: "iss#ann", Tools: []string{"*"}}, f)
+		}, errmap.PermissionDenied},
+		"unknown": {"oauth:iss ann", func(identity.Facts, []byte) *identity.Identity { return nil }, errmap.PermissionDenied},
+	} {
+		a, tool, call := waitingShop()
+		call.Caller, call.Identity, call.Who = tc.caller, kept, &statev1.TaskCaller{Name: "iss#ann", Source: "oauth"}
+		a.again = tc.again
+		of := toApprove(tool, call.GetWire(), policy.Asks{Rule: "large", Approval: policy.Approval{Callers: []string{"local"}, Count: 1, Within: time.Hour}})
+		of.Requester, of.Principal = "iss#ann", tc.caller
+		record, err := a.service.Ask(t.Context(), of, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		call.Approval = record.GetId()
+		if _, err := a.service.Decide(t.Context(), record.GetId(), approval.Approver{Name: "local"}, true, "yes"); err != nil {
+			t.Fatal(err)
+		}
+		own := &toolCall{tool: tool}
+		if _, err := a.resume(own, call); err != nil {
+			t.Fatal(err)
+		}
+		if err = own.approved.wait(t.Context(), func(string) {}); err == nil != (tc.code == "") || err != nil && err.Code != tc.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

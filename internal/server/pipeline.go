@@ -173,7 +173,7 @@ func (a *App) openPipeline() error {
 		RepairArguments: a.cfg.GetRepairArguments(),
 		Native:          only.Native, Sealer: a.shared.Sealer, Tasks: a.shared.Tasks,
 		TaskAfter: a.taskAfter,
-		Approvals: a.approvals, Named: a.callerNamed, StructuredDenials: a.cfg.GetAccess().GetApprovals().GetStructuredDenials(),
+		Approvals: a.approvals, Named: a.callerNamed, Again: a.callerAgain, StructuredDenials: a.cfg.GetAccess().GetApprovals().GetStructuredDenials(),
 		MaxItems:      int(limits.GetMaxResultItems()),
 		MaxInputItems: int(limits.GetMaxInputItems()),
 		StreamIdle:    limits.GetStreamIdleTimeout().AsDuration(), StreamTime: limits.GetMaxStreamTime().AsDuration(),

@@ -236,8 +236,8 @@ type TaskCall struct {
 	// Approval that the call waits for before it runs; empty for none. A call that did not run yet may be taken over whatever
 	// its tool says.
 	Approval string `protobuf:"bytes,17,opt,name=approval,proto3" json:"approval,omitempty"`
-	// The caller as rules about results know it, so that the result has what it may see; not set without such rules, or for a caller
-	// without an identity. What its claims said is not kept: rules that read them count it as a caller that has none.
+	// The caller as rules about results know it, so that the result has what it may see, and as a call that waits for approval is made
+	// again; not set without either, or for a caller without an identity. What its claims said is not kept: rules that read them count it as a caller that has none.
 	Identity *TaskIdentity `protobuf:"bytes,20,opt,name=identity,proto3" json:"identity,omitempty"`
 	// What the caller saw of results when it made the call, as TaskRecord has it.
 	View          string `protobuf:"bytes,21,opt,name=view,proto3" json:"view,omitempty"`
@@ -424,6 +424,8 @@ type TaskIdentity struct {
 	Groups        []string `protobuf:"bytes,7,rep,name=groups,proto3" json:"groups,omitempty"`
 	Scopes        []string `protobuf:"bytes,8,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	GroupsUnknown bool     `protobuf:"varint,9,opt,name=groups_unknown,json=groupsUnknown,proto3" json:"groups_unknown,omitempty"`
+	// A digest of what the entry of the callers file says that claims the caller; empty for none.
+	Standing      []byte `protobuf:"bytes,10,opt,name=standing,proto3" json:"standing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -519,6 +521,13 @@ func (x *TaskIdentity) GetGroupsUnknown() bool {
 		return x.GroupsUnknown
 	}
 	return false
+}
+
+func (x *TaskIdentity) GetStanding() []byte {
+	if x != nil {
+		return x.Standing
+	}
+	return nil
 }
 
 // TaskCaller is a caller for the audit trail.
@@ -733,7 +742,7 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\bapproval\x18\x11 \x01(\tR\bapproval\x12<\n" +
 	"\bidentity\x18\x14 \x01(\v2 .outrigger.state.v1.TaskIdentityR\bidentity\x12\x12\n" +
 	"\x04view\x18\x15 \x01(\tR\x04viewB\t\n" +
-	"\a_header\"\xf6\x01\n" +
+	"\a_header\"\x92\x02\n" +
 	"\fTaskIdentity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x14\n" +
@@ -743,7 +752,9 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\tclient_id\x18\x06 \x01(\tR\bclientId\x12\x16\n" +
 	"\x06groups\x18\a \x03(\tR\x06groups\x12\x16\n" +
 	"\x06scopes\x18\b \x03(\tR\x06scopes\x12%\n" +
-	"\x0egroups_unknown\x18\t \x01(\bR\rgroupsUnknown\"\xd3\x01\n" +
+	"\x0egroups_unknown\x18\t \x01(\bR\rgroupsUnknown\x12\x1a\n" +
+	"\bstanding\x18\n" +
+	" \x01(\fR\bstanding\"\xd3\x01\n" +
 	"\n" +
 	"TaskCaller\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
