@@ -389,7 +389,7 @@ func TestAnAnswerIsForOneView(t *testing.T) {
 	}
 }
 
-// TestAnEffectThatMayHaveHappenedIsNotRepeated: where a call was sent and it is not known what became of it, a repetition is told so, and
+// TestAnEffectThatMayHaveHappenedIsNotRepeated: where a call was sent and it is not known what became of it, a repetition says so, and
 // runs only if the tool may be repeated.
 func TestAnEffectThatMayHaveHappenedIsNotRepeated(t *testing.T) {
 	t.Parallel()

@@ -263,7 +263,7 @@ func between(t *testing.T, text, from, to string) string {
 	return got
 }
 
-// TestAPreviewThatIsWithheldIsShownAsThat: an approver who does not see all that the tool's messages can have is told so. Others see what
+// TestAPreviewThatIsWithheldIsShownAsThat: an approver who does not see all that the tool's messages can have learns that. Others see what
 // the requester saw.
 func TestAPreviewThatIsWithheldIsShownAsThat(t *testing.T) {
 	t.Parallel()

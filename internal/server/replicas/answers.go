@@ -14,6 +14,9 @@ import (
 // answers are the first answers of calls with a key, for all replicas.
 type answers struct{ bucket *state.Bucket }
 
+// NewAnswers keeps answers in a bucket, [state.Answers].
+func NewAnswers(bucket *state.Bucket) bridge.KeptAnswers { return answers{bucket} }
+
 // Get implements [bridge.KeptAnswers].
 func (a answers) Get(ctx context.Context, key string) ([]byte, uint64, error) {
 	e, err := a.bucket.Get(ctx, key)
