@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
-	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestAnswersInMemoryKeepTheContract that those of replicas keep.
 func TestAnswersInMemoryKeepTheContract(t *testing.T) {
 	t.Parallel()
-	mcptest.AnswersContract(t, func(*testing.T) bridge.KeptAnswers { return bridge.NewAnswerMemory(100, 1<<20) })
+	testkit.AnswersContract(t, func(*testing.T) testkit.KeptAnswers { return bridge.NewAnswerMemory(100, 1<<20) })
 }

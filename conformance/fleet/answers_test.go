@@ -14,12 +14,9 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/configtest"
-	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/server/replicas"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -48,11 +45,11 @@ func TestAnswersKeepTheContract(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
 	var deployments atomic.Int64
-	mcptest.AnswersContract(t, func(t *testing.T) bridge.KeptAnswers {
+	testkit.AnswersContract(t, func(t *testing.T) testkit.KeptAnswers {
 		t.Helper()
 		shared := configtest.Filled(t, &configv1.State{Url: n.URL(), Name: new(fmt.Sprintf("a%d", deployments.Add(1)))})
 		c := open(t, state.Options{Config: shared})
-		out := replicas.NewAnswers(c.Bucket(state.Answers(&configv1.Config{State: shared})))
+		out := state.Kept{Bucket: c.Bucket(state.Answers(&configv1.Config{State: shared}))}
 		healthy(t, c)
 		return out
 	})
