@@ -3,9 +3,13 @@
 package blackbox_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +19,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -245,6 +250,12 @@ func TestWhatCannotWait(t *testing.T) {
 			t.Errorf("%s: %v", one.Name, got.Err)
 		}
 	}
+	for _, uri := range []string{"lagoon://orders/1001", "lagoon://vehicles/1"} {
+		got := rig.Handle(t.Context(), &mcptest.Call{Question: &outriggerv1.ReadResourceRequest{Uri: uri}})
+		if got.Err == nil || got.Err.Code != errmap.PermissionDenied {
+			t.Errorf("%s: %v", uri, got.Err)
+		}
+	}
 	if n := len(rig.Waiting(t)); n > 0 {
 		t.Errorf("%d calls wait", n)
 	}
@@ -270,4 +281,43 @@ func between(t *testing.T, text, from, to string) string {
 		t.Fatalf("no %s: %s", from, text)
 	}
 	return got
+}
+
+// TestAPreviewThatIsWithheldIsShownAsThat: an approver who does not see all that the tool's messages can have learns that. Others see what
+// the requester saw.
+func TestAPreviewThatIsWithheldIsShownAsThat(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "operators.yaml")
+	entry := func(name, classes string) string {
+		return fmt.Sprintf("- {name: %s, role: operate, groups: [desk], classes: [%s], token_sha256: ['%x']}\n", name, classes, sha256.Sum256([]byte(name+strings.Repeat("x", 32))))
+	}
+	if err := os.WriteFile(file, []byte("operators:\n"+entry("olive", "pii")+entry("otto", "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all := rule("all", "approve", "true", "shop.*")
+	all.Approve = &configv1.PolicyApproval{Groups: []string{"desk"}}
+	s := &shopkeeper{}
+	ann := s.open(t, both(ruled(all), func(c *configv1.Config) {
+		c.Listeners.AdminTokensFile = file
+		c.Access.Policy.Classes = []*configv1.FieldClass{{Name: "pii", Groups: []string{"support"}}}
+		c.Access.Policy.Fields = map[string]string{"shop.v1.Said.text": "pii"}
+	}))
+	ann.send("tools/call", `"name":"shop_delete","arguments":{"name":"a"}`)
+	id, operated := ann.bridge.Waiting(t)[0], ann.bridge.Operators(t)
+	for name, want := range map[string]string{"olive": `"preview":"{}"`, "otto": "The preview is not shown: it may say what you may not see."} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, operated+"/approvals/"+id, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+name+strings.Repeat("x", 32))
+		resp, err := mcptest.Client(t, 1).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if got := string(raw); !strings.Contains(got, want) {
+			t.Errorf("%s: %d %s", name, resp.StatusCode, got)
+		}
+	}
 }

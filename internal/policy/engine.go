@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -201,6 +202,20 @@ func identityText(who *identity.Identity) []byte {
 	})
 	if err != nil {
 		return []byte(who.Principal()) // claims come from JSON, so that this does not happen
+	}
+	return text
+}
+
+// lastingText is identityText without what the next token of a caller has anew.
+func lastingText(who *identity.Identity) []byte {
+	f := who.Facts()
+	claims := maps.Clone(f.Claims)
+	for _, name := range [...]string{"exp", "iat", "nbf", "jti"} {
+		delete(claims, name)
+	}
+	text, err := json.Marshal([]any{who.Name(), f.Source, f.Issuer, f.Subject, f.ClientID, f.Groups, f.Scopes, claims})
+	if err != nil {
+		return []byte(who.Name()) // as above
 	}
 	return text
 }

@@ -180,7 +180,7 @@ func (a *App) openPipeline() error {
 		RepairArguments: a.cfg.GetRepairArguments(),
 		Native:          only.Native, Sealer: a.shared.Sealer, Tasks: a.shared.Tasks,
 		TaskAfter: a.taskAfter,
-		Approvals: a.approvals, Named: a.callerNamed, StructuredDenials: config.HasExperiment(a.cfg, config.StructuredDenials),
+		Approvals: a.approvals, Named: a.callerNamed, Again: a.callerAgain, StructuredDenials: config.HasExperiment(a.cfg, config.StructuredDenials),
 		ToolDigests:   config.HasExperiment(a.cfg, config.ToolDigest),
 		MaxItems:      int(limits.GetMaxResultItems()),
 		MaxInputItems: int(limits.GetMaxInputItems()),

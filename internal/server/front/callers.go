@@ -130,6 +130,14 @@ func (f *Front) ApproverNamed(name string) (approval.Approver, bool) {
 // CallerNamed returns a caller as it is now, by the name of its entry in the callers file; nil if there is none.
 func (f *Front) CallerNamed(name string) *identity.Identity { return f.authn.named(name) }
 
+// CallerAgain returns a caller of OAuth as it is now, by what its token said; see [identity.Verifier.Again].
+func (f *Front) CallerAgain(of identity.Facts, standing []byte) *identity.Identity {
+	if f.authn.opts.Authenticator != nil {
+		return nil
+	}
+	return f.authn.oauth.Again(of, standing)
+}
+
 // approverOf is an operator as an approver.
 func approverOf(who *identity.Identity) approval.Approver {
 	return approval.Approver{Name: who.Name(), Groups: withMark(who, ofGroup), CallsAs: callsAs(who), Classes: withMark(who, ofClass)}
