@@ -203,16 +203,21 @@ func Write(w http.ResponseWriter, reply dialect.Reply) {
 	_, _ = reply.WriteTo(w)
 }
 
-// WriteBatch runs what [bridge.Bridge.BeginMessage] began, concurrently, and
-// writes the replies in order: 200 with an array of the existing replies, or 202
-// if there are none.
-func WriteBatch(w http.ResponseWriter, runs []func() *dialect.Reply) {
+// RunBatch runs what [bridge.Bridge.BeginMessage] began, concurrently, and
+// returns the replies in order.
+func RunBatch(runs []func() *dialect.Reply) []*dialect.Reply {
 	replies := make([]*dialect.Reply, len(runs))
 	var running sync.WaitGroup
 	for i, run := range runs {
 		running.Go(func() { replies[i] = run() })
 	}
 	running.Wait()
+	return replies
+}
+
+// WriteReplies writes the replies to a batch: 200 with an array of the existing
+// ones, or 202 if there are none.
+func WriteReplies(w http.ResponseWriter, replies []*dialect.Reply) {
 	out := []byte{'['}
 	for _, reply := range replies {
 		if reply.IsEmpty() || reply.IsUnasked {
