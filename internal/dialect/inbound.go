@@ -198,7 +198,7 @@ func (in *Inbound) era() string {
 		if in.Session != nil && in.Session.Context().GetProtocolVersion() != "" {
 			return in.Session.Context().GetProtocolVersion()
 		}
-		if version := in.Header.Get(headerVersion); IsLegacyVersion(version) {
+		if version, _ := HeaderVersion(in.Header); IsLegacyVersion(version) {
 			return version
 		}
 		return unknownRevision
@@ -261,7 +261,7 @@ func (in *Inbound) opensEarly() bool { return in.Header == nil }
 // its header names. A client that says nothing gets the newest words, because
 // members that a client does not know are tolerated in every revision.
 func (in *Inbound) revision() content.Revision {
-	version := in.Header.Get(headerVersion)
+	version, _ := HeaderVersion(in.Header)
 	if in.Session != nil {
 		version = in.Session.Context().GetProtocolVersion()
 	}

@@ -53,7 +53,7 @@ func (call *exchange) mirror(tool *catalog.Tool, arguments []byte, p *catalog.He
 	if err != nil {
 		return err
 	}
-	if !sameArgument(value, header) {
+	if !sameArgument(value, header) && !sameArgument(value, unmerged(header)) {
 		return headerMismatch("%s is %s, the body has %s at %s", name, errmap.Quote(header), errmap.Quote(string(value)), p.Pointer)
 	}
 	return nil
@@ -183,6 +183,9 @@ func decodedHeader(h http.Header, name string) (string, *errmap.Error) {
 	}
 	plain, ok := decodeSentinel(value)
 	if !ok {
+		plain, ok = decodeSentinel(unmerged(value))
+	}
+	if !ok {
 		return "", headerMismatch("header %s is not a valid =?base64?...?= value", name)
 	}
 	return plain, nil
@@ -202,6 +205,71 @@ func decodeSentinel(value string) (string, bool) {
 		return "", false
 	}
 	return string(decoded), true
+}
+
+// HeaderVersion returns the revision that the header of a request names, "" for none. Proxies
+// merge repeated lines; isOne is false where they differ.
+func HeaderVersion(h http.Header) (version string, isOne bool) {
+	values := h[headerVersion]
+	if len(values) == 0 {
+		return "", true
+	}
+	version, isOne = SameValue(values)
+	return version, isOne
+}
+
+// SameValue is the one value of a header that has no commas: lines that say the same, or are merged into a list of the same,
+// are one. Where they differ it is the first.
+func SameValue(values []string) (value string, isOne bool) {
+	if len(values) == 1 && strings.IndexByte(values[0], ',') < 0 {
+		return values[0], true // nearly all
+	}
+	isOne = true
+	for i, line := range values {
+		for j, part := range strings.Split(line, ",") {
+			part = strings.Trim(part, " \t")
+			if i == 0 && j == 0 {
+				value = part
+			}
+			isOne = isOne && part == value
+		}
+	}
+	return value, isOne
+}
+
+// unmerged returns a value once that a proxy has merged with itself. It is for headers whose values may have commas: it is
+// tried where the value as it came is not the right one.
+func unmerged(value string) string {
+	if strings.IndexByte(value, ',') < 0 {
+		return value
+	}
+	for n := 2; n <= maxMerged; n++ {
+		one := strings.Trim(value[:len(value)/n], ", \t")
+		if one != "" && isRepeated(value, one, n) {
+			return one
+		}
+	}
+	return value
+}
+
+// maxMerged is how many lines of the same a value may be merged of.
+const maxMerged = 4
+
+// isRepeated reports whether a value is a list of n times one.
+func isRepeated(value, one string, n int) bool {
+	for i := range n {
+		rest, ok := strings.CutPrefix(strings.TrimLeft(value, " \t"), one)
+		if !ok {
+			return false
+		}
+		if value = strings.TrimLeft(rest, " \t"); i == n-1 {
+			return value == ""
+		}
+		if value, ok = strings.CutPrefix(value, ","); !ok {
+			return false
+		}
+	}
+	return false
 }
 
 // singleHeader returns a header's value without surrounding white space.
@@ -231,7 +299,7 @@ func matchHeader(h http.Header, name, want string) *errmap.Error {
 	if err != nil {
 		return err
 	}
-	if got != want {
+	if got != want && unmerged(got) != want {
 		return headerMismatch("%s is %s, the body has %s", name, errmap.Quote(got), errmap.Quote(want))
 	}
 	return nil

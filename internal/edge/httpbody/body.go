@@ -153,7 +153,9 @@ func checkType(h http.Header) *errmap.Error {
 	if err != nil || kind != "application/json" {
 		return refuse(errmap.UnsupportedMediaType, "content-type", "Content-Type is not application/json")
 	}
-	if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
+	switch strings.ToLower(params["charset"]) {
+	case "", "utf-8", "utf8": // the last is no registered name, and many send it
+	default:
 		return refuse(errmap.UnsupportedMediaType, "content-type", "JSON is UTF-8 (RFC 8259, section 8.1); another charset is not supported")
 	}
 	return nil

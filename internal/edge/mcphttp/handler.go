@@ -175,7 +175,7 @@ func dialectOf(e *jsonrpc.Envelope, header http.Header) dialect.Dialect {
 // headerDialect reads the version header alone. Revisions are dates, so they
 // compare as text; without a header a client is older than the header.
 func headerDialect(header http.Header) dialect.Dialect {
-	version := header.Get("Mcp-Protocol-Version")
+	version, _ := dialect.HeaderVersion(header)
 	if isRevision(version) && version >= dialect.VersionModern {
 		return dialect.Modern
 	}

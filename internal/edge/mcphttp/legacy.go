@@ -27,19 +27,17 @@ const methodInitialize = "initialize"
 // second result is false where it names one that is not there, which has been
 // answered: 404 tells a client to open another one.
 func (h *Handler) find(w http.ResponseWriter, r *http.Request, in *dialect.Inbound) (*session.Session, bool) {
-	ids := r.Header.Values(headerSession)
-	if len(ids) == 0 || len(ids) == 1 && ids[0] == "" {
+	id, isOne := dialect.SameValue(r.Header[headerSession])
+	switch {
+	case !isOne:
+		httpbody.Write(w, h.rpc.Refuse(in, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+			Keyword: "session", Message: "the request names two sessions; send one Mcp-Session-Id",
+		}))))
+		return nil, false
+	case id == "":
 		return nil, true
 	}
-	for _, id := range ids[1:] {
-		if id != ids[0] {
-			httpbody.Write(w, h.rpc.Refuse(in, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
-				Keyword: "session", Message: "the request names two sessions; send one Mcp-Session-Id",
-			}))))
-			return nil, false
-		}
-	}
-	s, err := h.rpc.Sessions().Use(r.Context(), in.Caller, ids[0])
+	s, err := h.rpc.Sessions().Use(r.Context(), in.Caller, id)
 	if err != nil {
 		httpbody.Write(w, h.rpc.SessionRefused(in, err))
 		return nil, false
