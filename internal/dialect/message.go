@@ -40,7 +40,7 @@ func (h *Handler) beginUnrecorded(ctx context.Context, in *Inbound) (reply *Repl
 		return ready(h.strayResponse(in))
 	case msg.Fault != nil:
 		refused := h.refuse(in, FaultError(msg.Fault))
-		refused.IsUnasked = msg.Kind == jsonrpc.KindNotification
+		refused.IsUnasked = msg.Kind == jsonrpc.KindNotification && msg.Fault.Path != "/method" // else it is no notification
 		return ready(refused)
 	case msg.Kind == jsonrpc.KindRequest:
 		return h.request(ctx, in)
