@@ -255,6 +255,8 @@ func TestEachWord(t *testing.T) {
 				switch f.Rule {
 				case "keyword", "root-combinator":
 					schema = fmt.Sprintf(`{"type":"object","properties":{},%q:{}}`, word)
+				case "bound-size":
+					schema = fmt.Sprintf(`{"type":"object","properties":{},%q:18446744073709551615}`, word)
 				case "format":
 					counts = false
 					schema = property(fmt.Sprintf(`{"type":"string","format":%q}`, word))

@@ -158,18 +158,11 @@ func (p *sessionReply) begin() {
 	}
 }
 
-// reading is the connection that reads the stream. One that begins with silence has an event that a client can come back to,
-// where its revision has those.
+// reading is the connection that reads the stream.
 func (p *sessionReply) reading() *reading {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	from := &reading{session: p.session, isSilent: p.wasSilent}
-	if p.wasSilent && resumes(p.session) {
-		from.reader = p.opened().Greet()
-	} else {
-		from.reader = p.opened().Read()
-	}
-	return from
+	return &reading{session: p.session, reader: p.opened().Read(), isSilent: p.wasSilent}
 }
 
 // handOver hands over the reply.
