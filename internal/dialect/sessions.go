@@ -245,7 +245,7 @@ func admitLegacy(in *Inbound) *errmap.Error {
 		return errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
 			Keyword: "version", Message: "the request names two protocol versions; send one MCP-Protocol-Version",
 		}))
-	case version != "" && !isServedLegacy(version):
+	case len(in.Header[headerVersion]) > 0 && !isServedLegacy(version):
 		return errmap.UnsupportedVersion(version, Versions())
 	}
 	return nil

@@ -271,10 +271,7 @@ func TestInitializeTwice(t *testing.T) {
 	if string(q.ID.Raw()) == string(old.ID.Raw()) {
 		t.Errorf("both questions have the id %s", q.ID.Raw())
 	}
-	p.respond(old, strings.Replace(accepts, "Ann", "Mallory", 1)) // late, and not for this one
-	if got := p.reply(); got.code() != errmap.InvalidEnvelope {
-		t.Errorf("got %s", got.raw)
-	}
+	p.respond(old, strings.Replace(accepts, "Ann", "Mallory", 1)) // late, and not for this one: nothing comes of it
 	p.respond(q, accepts)
 	p.result("6", "Signed by Ann.")
 	p.send(initialized)
