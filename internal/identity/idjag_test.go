@@ -131,13 +131,13 @@ func TestEnterpriseManagedAuthorization(t *testing.T) {
 		t.Errorf("a resource that the enterprise denies: %q", fault)
 	}
 	for name, tc := range map[string]struct{ grant, client string }{
-		"a grant that was used":            {grant, "app"},
-		"a grant for another client":       {provider.IDJAG(server.URL, resource, "ann", "other", "tools:read", nil), "app"},
-		"a grant for another server":       {provider.IDJAG("https://elsewhere.example", resource, "ann", "app", "tools:read", nil), "app"},
-		"a grant of another provider":      {server.IDJAG(server.URL, resource, "ann", "app", "tools:read", nil), "app"},
-		"a grant that has expired":         {provider.IDJAG(server.URL, resource, "ann", "app", "tools:read", func(c map[string]any) { c["exp"] = 1 }), "app"},
-		"an id token in place of a grant":  {idToken, "app"},
-		"an access token instead of a one": {token, "app"},
+		"a grant that was used":           {grant, "app"},
+		"a grant for another client":      {provider.IDJAG(server.URL, resource, "ann", "other", "tools:read", nil), "app"},
+		"a grant for another server":      {provider.IDJAG("https://elsewhere.example", resource, "ann", "app", "tools:read", nil), "app"},
+		"a grant of another provider":     {server.IDJAG(server.URL, resource, "ann", "app", "tools:read", nil), "app"},
+		"a grant that has expired":        {provider.IDJAG(server.URL, resource, "ann", "app", "tools:read", func(c map[string]any) { c["exp"] = 1 }), "app"},
+		"an id token in place of a grant": {idToken, "app"},
+		"an access token in place of one": {token, "app"},
 	} {
 		if got, fault := c.redeem(endpoint, tc.grant, tc.client); got != "" || fault != "invalid_grant" {
 			t.Errorf("%s: %q", name, fault)
@@ -151,10 +151,10 @@ func TestEnterpriseManagedAuthorization(t *testing.T) {
 		token string
 		want  answer
 	}{
-		"the grant":                 {fresh, invalid("the token is unknown, or of an unknown issuer")},
-		"the id token":              {idToken, invalid("the token is unknown, or of an unknown issuer")},
-		"a token for another one":   {elsewhere, invalid("the token is for another resource")},
-		"a grant of its own server": {server.IDJAG(server.URL, resource, "ann", "app", "tools:read", nil), invalid("the token is of a type that is not accepted")},
+		"the grant":                      {fresh, invalid("the token is unknown, or of an unknown issuer")},
+		"the id token":                   {idToken, invalid("the token is unknown, or of an unknown issuer")},
+		"a token for another one":        {elsewhere, invalid("the token is for another resource")},
+		"a grant that its server signed": {server.IDJAG(server.URL, resource, "ann", "app", "tools:read", nil), invalid("the token is of a type that is not accepted")},
 	} {
 		if got := a.ask(t, &call, show(tc.token)); tc.token == "" || !got.isRefused(&call, tc.want) {
 			t.Errorf("%s: %d %q, want %q", name, got.status, got.challenge, tc.want)
