@@ -141,7 +141,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, in *dialect.Inbo
 	s, run := h.register(w, r, in, answer)
 	if answer.mayBegin {
 		h.silent.await(&s.silent)
-		defer h.silent.leave(&s.silent)
+		defer h.leave(s)
 	}
 	s.writeReply(run(), answer.asEvent)
 }
@@ -153,6 +153,14 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request, in *dialect.I
 		in.Send = s.send
 	}
 	return s, h.rpc.BeginMessage(r.Context(), in)
+}
+
+// leave ends what awaits a silent request. Its response is not written to after this, however its handler ended.
+func (h *Handler) leave(s *stream) {
+	h.silent.leave(&s.silent)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end()
 }
 
 // dialectOf tells the era of a message. The _meta of the message decides; where

@@ -109,7 +109,7 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, in *dialect.Inbou
 	}
 	if answer.mayBegin && in.Opened == nil { // the id of a session is a header
 		h.silent.await(&s.silent)
-		defer h.silent.leave(&s.silent)
+		defer h.leave(s)
 	}
 	s.writeReply(h.rpc.BeginMessage(context.WithoutCancel(r.Context()), in)(), answer.asEvent)
 }
@@ -265,7 +265,7 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, in *dialect.Inbo
 	out := newStream(w, &h.opts, func(error) {})
 	if answer.mayBegin {
 		h.silent.await(&out.silent)
-		defer h.silent.leave(&out.silent)
+		defer h.leave(out)
 	}
 	out.writeBatch(httpbody.RunBatch(runs))
 }
