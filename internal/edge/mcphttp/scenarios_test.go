@@ -52,6 +52,9 @@ func TestCancellationByNotification(t *testing.T) {
 			<-steps.entered
 			steps.step <- mcptest.Progress(1, "")
 			begun := stream.stream()
+			if revision == rev11 {
+				begun.greeting()
+			}
 			begun.method("notifications/progress")
 			cancel(`7`) // another type is another id
 			cancel(`"7"`)
