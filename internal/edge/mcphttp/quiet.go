@@ -21,9 +21,9 @@ type silence struct {
 	isArmed     bool
 }
 
-// silent is a request in the list of a silence, and what it is part of.
+// silent is a request in the list of a silence.
 type silent struct {
-	// begin begins the stream, unless the request has been answered. It may block.
+	// of is what it is part of. Its method begin begins the stream, unless the request has been answered, and may block.
 	of            interface{ begin() }
 	due           time.Time
 	before, after *silent
