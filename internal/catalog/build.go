@@ -461,6 +461,7 @@ func (b *builder) finish() (*Catalog, error) {
 	c.description, c.resources, c.reserved, c.declaredOnly, c.listed = b.description, resources, b.reserved, b.declaredOnly, b.listed
 	c.backend = b.backend
 	c.leftOut, c.unselected = b.leftOut, b.unselected
+	c.passedOver = slices.DeleteFunc(slices.Clone(b.passedOver), source.IsInfrastructure)
 	b.tell(c.own.services)
 	c.isStrict = b.bind.profile == schema.ProfileStrict
 	return c, nil

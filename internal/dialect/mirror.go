@@ -225,11 +225,12 @@ func SameValue(values []string) (value string, isOne bool) {
 		return values[0], true // nearly all
 	}
 	isOne = true
-	for i, line := range values {
-		for j, part := range strings.Split(line, ",") {
+	isFirst := true
+	for _, line := range values {
+		for part := range strings.SplitSeq(line, ",") {
 			part = strings.Trim(part, " \t")
-			if i == 0 && j == 0 {
-				value = part
+			if isFirst {
+				value, isFirst = part, false
 			}
 			isOne = isOne && part == value
 		}
