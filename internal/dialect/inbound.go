@@ -102,6 +102,17 @@ const (
 	headerName    = "Mcp-Name"
 )
 
+// HeaderVersion returns the revision that the header of a request names, "" for none. Proxies
+// merge repeated lines; isOne is false where they differ.
+func HeaderVersion(h http.Header) (version string, isOne bool) {
+	values := h[headerVersion]
+	if len(values) == 0 {
+		return "", true
+	}
+	version, isOne = SameValue(values)
+	return version, isOne
+}
+
 // metaCapabilitiesKey is the other member that every modern request's _meta
 // must have.
 const metaCapabilitiesKey = "io.modelcontextprotocol/clientCapabilities"
