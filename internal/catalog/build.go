@@ -200,6 +200,8 @@ type builder struct {
 	// seen counts the methods that were looked at, unselected those that no glob took. unlinked counts the services whose
 	// descriptors cannot be used.
 	seen, unselected, unlinked int
+	// leftOut are the first of the methods that no glob took.
+	leftOut []string
 }
 
 // offer is a service, and the source that has it.
@@ -336,7 +338,7 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 		if b.selection.takes(string(md.Parent().FullName()), id, derived.forms()...) {
 			b.problems = append(b.problems, Problem{id, err.Error()})
 		} else {
-			b.unselected++
+			b.unselect(id)
 		}
 		return nil, false, nil
 	}
@@ -358,7 +360,7 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 		name = b.prefixed(name) // the overlay names a tool in full
 	}
 	if !b.selection.takes(string(md.Parent().FullName()), id, append(derived.forms(), name, MCPName(name), cmp.Or(theirs.mcpName, name))...) {
-		b.unselected++
+		b.unselect(id)
 		return nil, false, nil
 	}
 	if err := b.rules.checkOptions(declared); err != nil {
@@ -474,6 +476,8 @@ func (b *builder) finish() (*Catalog, error) {
 	}
 	c.description, c.resources, c.reserved, c.declaredOnly, c.listed = b.description, resources, b.reserved, b.declaredOnly, b.listed
 	c.backend = b.backend
+	c.leftOut, c.unselected = b.leftOut, b.unselected
+	c.passedOver = slices.DeleteFunc(slices.Clone(b.passedOver), source.IsInfrastructure)
 	b.tell(c.own.services)
 	c.isStrict = b.bind.profile == schema.ProfileStrict
 	return c, nil
@@ -517,6 +521,16 @@ func (b *builder) empty() error {
 		return fmt.Errorf("%w: %w: %s", ErrEmpty, ErrIncomplete, strings.Join(why, "; "))
 	}
 	return fmt.Errorf("%w: %s", ErrEmpty, strings.Join(why, "; "))
+}
+
+// maxLeftOut is how many of the methods that no glob took are known by name.
+const maxLeftOut = 100
+
+// unselect notes a method that no glob took.
+func (b *builder) unselect(id string) {
+	if b.unselected++; len(b.leftOut) < maxLeftOut {
+		b.leftOut = append(b.leftOut, id)
+	}
 }
 
 func (b *builder) warn(subject, text string) {

@@ -114,7 +114,7 @@ func matchModernName(in *Inbound, op bridge.Op) *errmap.Error {
 		return err
 	}
 	raw, _ := in.Message.Param(member)
-	if jsontext.IsText(raw, name) {
+	if jsontext.IsText(raw, name) || jsontext.IsText(raw, unmerged(name)) {
 		return nil
 	}
 	if want, ok := jsontext.Text(raw); ok {

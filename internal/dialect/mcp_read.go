@@ -3,11 +3,14 @@
 package dialect
 
 import (
+	"errors"
+
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/content"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
@@ -59,8 +62,8 @@ func (call *exchange) noteRest() *errmap.Error {
 	for name, raw := range jsontext.Fields(call.meta) {
 		switch {
 		case string(name) == progressTokenKey:
-			if _, err := jsonrpc.ParseID(raw); err != nil {
-				return invalidParams("_meta/"+progressTokenKey, "type", "progressToken is %s, want a string or an integer", jsonKind(raw))
+			if err := checkProgressToken(raw); err != nil {
+				return err
 			}
 			call.progressToken = raw
 		case string(name) == metaLogLevelKey && isModern:
@@ -79,6 +82,19 @@ func (call *exchange) noteRest() *errmap.Error {
 		return call.readOutputs(outputs)
 	}
 	return nil
+}
+
+// checkProgressToken holds a progressToken to what an id may be.
+func checkProgressToken(raw []byte) *errmap.Error {
+	_, err := jsonrpc.ParseID(raw)
+	var fault *jsonrpc.Fault
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &fault) && fault.Over == jsonrpc.OverIDBytes:
+		return invalidParams("_meta/"+progressTokenKey, "maxLength", "progressToken has more than %d bytes", defaults.MaxIDBytes)
+	}
+	return invalidParams("_meta/"+progressTokenKey, "type", "progressToken is %s, want a string or an integer", jsonKind(raw))
 }
 
 // Rest implements [bridge.Envelope].

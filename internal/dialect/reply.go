@@ -31,8 +31,8 @@ type Reply struct {
 	// transport has headers. It may be nil.
 	Header http.Header
 
-	// IsUnasked is set if the reply is about a notification whose params do not fit. Where a
-	// message may be left without a reply (stdio, entries of a batch), none is sent.
+	// IsUnasked is set if the reply is about a notification, or a response that nothing waits
+	// for. Where a message may be left without a reply (stdio, entries of a batch), none is sent.
 	IsUnasked bool
 
 	// err is the error that the reply shows, and tool the tool that it is
