@@ -151,7 +151,7 @@ type programRun struct {
 // pendingCall is a call that is made again when there is an answer.
 type pendingCall struct {
 	Number int `json:"n"`
-	// State is the state of its own question, Approval the handle of its approval.
+	// State is that of its question, Approval the handle of its approval.
 	State    []byte `json:"s,omitempty"`
 	Approval string `json:"a,omitempty"`
 
