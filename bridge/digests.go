@@ -11,6 +11,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 )
 
 const (
@@ -32,7 +33,7 @@ type digests struct {
 func (d *digests) check(c *toolCall) *errmap.Error {
 	w := &c.req.Wanted
 	if !d.isOn {
-		return errmap.NotOn(errmap.InvalidParams, w.DigestPath(), "a digest in a call", "tool-digest")
+		return content.NotOn(errmap.InvalidParams, w.DigestPath(), "a digest in a call", "tool-digest")
 	}
 	if c.tool.Compact == catalog.CompactCall {
 		return nil // a call of another tool that cannot be read, whose schema says why

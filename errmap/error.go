@@ -369,16 +369,6 @@ func NotOffered(what string) *Error {
 	return Because(MethodNotFound, what+" are not available; the server's capabilities list what is")
 }
 
-// NotOn returns an error for an experimental feature that is off; member is the member of the request that asks for it, empty for
-// the whole request.
-func NotOn(code Code, member, what, name string) *Error {
-	err := Because(code, what+" is experimental and off; the operator turns it on with --experimental "+name)
-	if member != "" {
-		err.Violations = []Violation{{Path: member, Keyword: "experimental", Message: "needs --experimental " + name}}
-	}
-	return err
-}
-
 // InvalidInput returns INVALID_TOOL_INPUT. Set structural for arguments of the wrong structure (error type SchemaError)
 // and not for values that break a rule (ValidationError).
 func InvalidInput(tool string, structural bool, v ...Violation) *Error {

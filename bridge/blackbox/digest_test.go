@@ -122,7 +122,7 @@ func TestDigestsThroughCompactTools(t *testing.T) {
 	if !ok {
 		t.Fatal("no tool")
 	}
-	for digest, want := range map[string]string{tool.Digest(): `"isError":false`, strings.Repeat("1", 64): "tool desk_note has changed since its client read it"} {
+	for digest, want := range map[string]string{tool.Digest(): `"isError":false`, strings.Repeat("1", 64): "tool desk.note has changed since its client read it"} {
 		client := modernClient{t: t, bridge: rig, capabilities: `{},"dev.outrigger/digest":"` + digest + `"`}
 		if got := client.send("tools/call", `"name":"catalog_call","arguments":{"name":"desk.note","arguments":{}}`).raw; !strings.Contains(got, want) {
 			t.Errorf("%s: %s", digest, got)

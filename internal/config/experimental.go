@@ -35,15 +35,18 @@ func Experiments() []string {
 	return []string{ResultVariants, RivalAnnotations, ServerCard, SkillCache, StructuredDenials, ToolDigest, ToolManifest, UnixSocket}
 }
 
+// ExperimentsOf returns the names that are on.
+func ExperimentsOf(cfg *configv1.Config) []string { return cfg.GetExperimental() }
+
 // HasExperiment reports whether an experiment is on.
 func HasExperiment(cfg *configv1.Config, name string) bool {
-	return slices.Contains(cfg.GetExperimental(), name)
+	return slices.Contains(ExperimentsOf(cfg), name)
 }
 
 // checkExperimental refuses names that there are not: a feature that its operator believes in must not be off.
-func (d *draft) checkExperimental(names []string) {
+func (d *draft) checkExperimental(c *configv1.Config) {
 	known := Experiments()
-	for i, name := range names {
+	for i, name := range ExperimentsOf(c) {
 		if slices.Contains(known, name) {
 			continue
 		}

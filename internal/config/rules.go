@@ -207,7 +207,7 @@ func (d *draft) checkSense(kind Kind) {
 	d.checkBackends(c)
 	d.checkDescriptors(c.GetCatalog())
 	d.checkClasses(c.GetLimits())
-	d.checkExperimental(c.GetExperimental())
+	d.checkExperimental(c)
 	if kind&longLived != 0 {
 		d.checkListeners(c)
 		d.checkRates(c.GetLimits())

@@ -646,12 +646,12 @@ func (w *Wanted) DigestPath() string { return schema.AppendPointer(w.Place, dige
 
 // RefuseDigest is INVALID_PARAMS for Digest, with a reason and the parts of the tool that are other ones.
 func (w *Wanted) RefuseDigest(reason string, parts ...string) *errmap.Error {
-	reasons := []string{reason}
-	if len(parts) > 0 {
-		reasons = reasons[:0]
-		for _, part := range parts {
-			reasons = append(reasons, part+" has changed")
-		}
+	reasons := make([]string, 0, max(len(parts), 1))
+	for _, part := range parts {
+		reasons = append(reasons, part+" has changed")
+	}
+	if len(reasons) == 0 {
+		reasons = append(reasons, "is not the digest of the tool")
 	}
 	err := w.refuse(digestKey, "digest", reasons...)
 	err.Message = "Invalid params: " + reason

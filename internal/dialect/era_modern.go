@@ -7,6 +7,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
@@ -49,7 +50,7 @@ func admitModern(in *Inbound, hasVariants bool) *errmap.Error {
 	if version != VersionModern && (version != versionVariants || !hasVariants) {
 		err := errmap.UnsupportedVersion(version, versions(hasVariants))
 		if version == versionVariants {
-			err.Message = errmap.NotOn(err.Code, "", "revision "+version, variantsName).Message
+			err.Message = content.NotOn(err.Code, "", "revision "+version, variantsName).Message
 		}
 		return err
 	}

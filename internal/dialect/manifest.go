@@ -9,6 +9,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
@@ -27,7 +28,7 @@ func (call *exchange) manifestOn() *errmap.Error {
 	if call.handler.opts.ToolManifest {
 		return nil
 	}
-	return errmap.NotOn(errmap.MethodNotFound, "", call.in.Message.Method, "tool-manifest")
+	return content.NotOn(errmap.MethodNotFound, "", call.in.Message.Method, "tool-manifest")
 }
 
 // writeManifest renders a page of tools as their names and digests.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
@@ -54,7 +55,7 @@ func (call *exchange) readOutputs(asked []byte) *errmap.Error {
 	case on:
 		return invalidParams(requestedParam, "revision", "%s is a member of revision %s, not of %s", requestedParam, versionVariants, errmap.Quote(version))
 	default:
-		return errmap.NotOn(errmap.InvalidParams, "/params/"+requestedParam, requestedParam, variantsName)
+		return content.NotOn(errmap.InvalidParams, "/params/"+requestedParam, requestedParam, variantsName)
 	}
 	call.draft = &draft{outputs: []variant{{"assistant", "content"}}}
 	if asked == nil {
@@ -108,7 +109,7 @@ func (call *exchange) reshape() {
 	if kind, _ := jsontext.Lookup(result, "resultType"); !ok || string(kind) != `"`+typeComplete+`"` {
 		return
 	}
-	content, hasContent := jsontext.Lookup(result, "content")
+	blocks, hasContent := jsontext.Lookup(result, "content")
 	if !hasContent {
 		return
 	}
@@ -127,7 +128,7 @@ func (call *exchange) reshape() {
 		}
 		dst = append(v.appendTo(append(dst, '{')), ',')
 		if v.format == "content" {
-			dst = append(append(dst, `"content":`...), content...)
+			dst = append(append(dst, `"content":`...), blocks...)
 		} else {
 			dst = append(append(dst, `"structuredContent":`...), structured...)
 		}

@@ -88,7 +88,7 @@ func (a *App) openPipeline() error {
 	if err != nil {
 		return err
 	}
-	if names := a.cfg.GetExperimental(); len(names) > 0 {
+	if names := config.ExperimentsOf(a.cfg); len(names) > 0 {
 		a.log.Info("experimental features on", zap.Strings("experimental", names))
 	}
 	a.gate, a.taskAfter, a.confirms = gate, a.cfg.GetTaskAfter().AsDuration(), a.cfg.GetDestructive() == "confirm"

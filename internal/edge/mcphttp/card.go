@@ -18,6 +18,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 )
 
 // CardPath is the path of the server card (draft SEP-2127, recommended location).
@@ -160,5 +161,5 @@ func clip(text string, most int) string {
 
 // NoCard returns the handler for [CardPath] where there is no card.
 func (h *Handler) NoCard() http.Handler {
-	return h.notHere(errmap.NotOn(errmap.MethodNotFound, "", "the server card", "server-card"))
+	return h.notHere(content.NotOn(errmap.MethodNotFound, "", "the server card", "server-card"))
 }

@@ -70,9 +70,10 @@ func (f *Front) openEdges() {
 	supported := func() []string { return f.opts.Scopes.Supported(f.opts.Catalog()) }
 	f.table.register(&edge{name: is(telemetry.EdgeMCP), paths: paths, refuse: mcp.Refuse})
 	f.table.register(&edge{name: is(telemetry.EdgeRPC), paths: map[string]http.Handler{rpchttp.Path: compress.Wrap(rpc)}, refuse: rpc.Refuse})
+	metadata := identity.NewMetadataHandler(c.GetAccess().GetOauth(), cmp.Or(c.GetServer().GetTitle(), c.GetServer().GetName()), supported)
 	f.table.register(&edge{
 		name: is(telemetry.EdgeOther), refuse: rpc.Refuse,
-		open:   identity.NewMetadataHandler(c.GetAccess().GetOauth(), cmp.Or(c.GetServer().GetTitle(), c.GetServer().GetName()), supported),
+		open:   metadata,
 		isOpen: func(r *http.Request) bool { return identity.IsMetadataPath(r.URL.Path) }, prefix: identity.MetadataPrefix,
 	})
 	f.table.register(&edge{
@@ -82,7 +83,7 @@ func (f *Front) openEdges() {
 	if card {
 		f.table.register(&edge{
 			name: is(telemetry.EdgeMCP), refuse: mcp.Refuse, prefix: mcphttp.CardPath,
-			open:   &mcphttp.Card{Resource: c.GetAccess().GetOauth().GetResource(), Server: f.opts.Bridge.Server, Versions: dialect.Versions()},
+			open:   &mcphttp.Card{Resource: metadata.Resource(), Server: f.opts.Bridge.Server, Versions: dialect.Versions()},
 			isOpen: func(r *http.Request) bool { return r.URL.Path == mcphttp.CardPath },
 		})
 	}
