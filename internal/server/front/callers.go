@@ -147,7 +147,7 @@ func approverOf(who *identity.Identity) approval.Approver {
 func numbers(of []int64) []uint32 {
 	var out []uint32
 	for _, n := range of {
-		out = append(out, uint32(n)) //nolint:gosec // see above
+		out = append(out, uint32(n))
 	}
 	return out
 }
