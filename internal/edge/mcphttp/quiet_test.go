@@ -210,7 +210,7 @@ func TestASilentCallReachesItsClientThroughTheLayers(t *testing.T) {
 				stream := openAs(t, mcptest.Client(t, version), url, rev11, `{}`).stream(http.MethodPost, toolCall("1", "silent"))
 				stream.greeting()
 				heard <- struct{}{}
-				stream.result("long long")
+				stream.result("long ")
 				stream.ended()
 			}
 		})
