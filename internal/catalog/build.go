@@ -1732,11 +1732,6 @@ func (r rival) below(declared *configv1.ToolOptions) *configv1.ToolOptions {
 	if r.isDenied {
 		r.options.Hidden = proto.Bool(true)
 	}
-	if declared.GetDestructive() {
-		r.options.ReadOnly = nil
-	}
-	if declared.GetReadOnly() {
-		r.options.Destructive = nil
-	}
+	withoutContradiction(r.options, declared)
 	return override(r.options, declared)
 }

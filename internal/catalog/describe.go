@@ -989,3 +989,13 @@ func (b *builder) rivalOf(md protoreflect.MethodDescriptor, ours methodOptions) 
 	out.mcpName = b.rivalName(md, said)
 	return out, nil
 }
+
+// withoutContradiction takes the hints out of said that contradict those of declared.
+func withoutContradiction(said, declared *configv1.ToolOptions) {
+	if declared.GetDestructive() {
+		said.ReadOnly = nil
+	}
+	if declared.GetReadOnly() {
+		said.Destructive = nil
+	}
+}
