@@ -20,7 +20,7 @@ import (
 // TestTheToolAPIListsAllToolsUnlessAsked: so a sidecar in front of one in compact mode has all of its tools.
 func TestTheToolAPIListsAllToolsUnlessAsked(t *testing.T) {
 	t.Parallel()
-	compact := []string{"catalog.call", "catalog.describe", "catalog.search"}
+	compact := []string{"catalog.call", "catalog.describe", "catalog.run", "catalog.search"}
 	for mode, isOffered := range map[string]bool{"full": false, "compact": true, "auto": true} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
