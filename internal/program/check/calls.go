@@ -298,6 +298,10 @@ func (c *checker) callParallel(a arguments, at syntax.Position) *value {
 			c.fault(start(a.positional[0]), ruleWrongType, "parallel takes a list of calls, found "+v.words(), "parallel([…])")
 		}
 		elem, most = v.element().plain(), v.length()
+		if elem.is(kFunction, kTool) && !elem.isOrError {
+			c.fault(start(a.positional[0]), ruleWrongType, "parallel takes the calls themselves, found "+elem.words(), "parallel([tool(name=x) for x in list])")
+			elem = only(kAny)
+		}
 	}
 	if isOrError && elem != nil && elem.kind != kAny {
 		own := *elem
