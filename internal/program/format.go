@@ -280,6 +280,19 @@ func (r *run) laidOut(format string, args starlark.Tuple, kwargs []starlark.Tupl
 	}
 }
 
+// laidOutMethod is a method of a value: that of its text with layouts filled in for format, and itself for all others.
+func (r *run) laidOutMethod(x starlark.Value, name string, plain starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	s, ok := x.(starlark.String)
+	if !ok || name != "format" {
+		return plain, nil
+	}
+	text, err := r.laidOut(string(s), args, kwargs)
+	if err != nil {
+		return nil, err
+	}
+	return starlark.String(text).Attr(name)
+}
+
 // fieldOf is the argument of format that a field names; nil for none.
 func fieldOf(name string, args starlark.Tuple, kwargs []starlark.Tuple) starlark.Value {
 	if n, err := strconv.Atoi(name); err == nil && n >= 0 && n < len(args) {

@@ -431,15 +431,9 @@ func (r *run) attr(x starlark.Value, name string) (starlark.Value, error) {
 			if err := cost(r, x, all); err != nil {
 				return nil, err
 			}
-			method := plain
-			if s, ok := x.(starlark.String); ok && name == "format" {
-				text, err := r.laidOut(string(s), args, kwargs)
-				if err != nil {
-					return nil, err
-				}
-				if method, err = starlark.String(text).Attr(name); err != nil {
-					return nil, err
-				}
+			method, err := r.laidOutMethod(x, name, plain, args, kwargs)
+			if err != nil {
+				return nil, err
 			}
 			return starlark.Call(thread, method, args, kwargs)
 		}), nil
