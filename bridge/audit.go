@@ -247,6 +247,10 @@ func (a *auditor) addOutcome(e *trail.Event, resp *Response, code errmap.Code) {
 func (i *invocation) decision(req *Request, resp *Response, code errmap.Code) (trail.Decision, string) {
 	rule := resp.Decision.Rule
 	switch {
+	case i.isRunning && i.consented:
+		return trail.Consented, ruleGate
+	case i.isRunning:
+		return trail.Allowed, i.event.Rule
 	case code == errmap.DestructiveBlocked:
 		return trail.Denied, cmp.Or(rule, ruleGate)
 	case code == errmap.PermissionDenied:

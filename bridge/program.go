@@ -202,6 +202,11 @@ func (r *programRun) run(ctx context.Context) (outcome string, failed *errmap.Er
 	if isAsked, err := r.consent(ctx, plan); isAsked || err != nil {
 		return outcomeOf(err, isAsked), err
 	}
+	if inv := c.req.invocation(); inv != nil {
+		inv.mu.Lock()
+		inv.isRunning, inv.event.Rule = true, c.resp.Decision.Rule
+		inv.mu.Unlock()
+	}
 	out := parsed.Run(ctx, world, inputs, r)
 	r.pause()
 	return r.end(ctx, out)

@@ -476,6 +476,8 @@ type invocation struct {
 	reached bool
 	// consented: the user agreed to the call. asks: others are asked about it. approved: they agreed.
 	consented, asks, approved bool
+	// isRunning is set once a program runs: what its calls meet is theirs, and has their own lines.
+	isRunning bool
 	// input is what came as arguments, where payloads are recorded, until the line has it. The tool says what is secret in it.
 	input *trail.Input
 	tool  *catalog.Tool

@@ -393,13 +393,13 @@ func TestCallsOfProgramsAreAudited(t *testing.T) {
 			run, _ = l["id"].(string)
 		}
 		program, _ := json.Marshal(l["program"])
-		lines = append(lines, fmt.Sprint(l["tool"], " ", l["decision"], " ", l["code"], " ", string(program)))
+		lines = append(lines, fmt.Sprint(l["tool"], " ", l["decision"], " ", l["rule"], " ", l["code"], " ", string(program)))
 	}
 	for i := range lines {
 		lines[i] = strings.ReplaceAll(lines[i], run, "RUN")
 	}
-	if len(lines) != 3 || !containsAll(lines[0], "lab.echo allowed OK", `"call":1`, `"run":"RUN"`, `"line":1`) ||
-		!containsAll(lines[1], "lab.echo denied PERMISSION_DENIED", `"call":2`, `"line":2`) || !containsAll(lines[2], runName, `"digest":"sha256:`) {
+	if len(lines) != 3 || !containsAll(lines[0], "lab.echo allowed <nil> OK", `"call":1`, `"run":"RUN"`, `"line":1`) ||
+		!containsAll(lines[1], "lab.echo denied no-nonce PERMISSION_DENIED", `"call":2`, `"line":2`) || !containsAll(lines[2], runName+" allowed <nil> PERMISSION_DENIED", `"digest":"sha256:`) {
 		t.Errorf("the lines are\n%s", strings.Join(lines, "\n"))
 	}
 }

@@ -170,6 +170,13 @@ func (r *run) binary(op syntax.Token, x, y starlark.Value) (starlark.Value, erro
 	if err := r.spendBinary(op, x, y); err != nil {
 		return nil, err
 	}
+	if format, ok := x.(starlark.String); ok && op == syntax.PERCENT {
+		text, values, err := r.interpolated(string(format), y)
+		if err != nil {
+			return nil, err
+		}
+		x, y = starlark.String(text), values
+	}
 	v, err := bounded(starlark.Binary(op, x, y))
 	if err != nil {
 		err = fmt.Errorf("%w%s", err, binaryHint(op, x, y))
@@ -424,7 +431,11 @@ func (r *run) attr(x starlark.Value, name string) (starlark.Value, error) {
 			if err := cost(r, x, all); err != nil {
 				return nil, err
 			}
-			return starlark.Call(thread, plain, args, kwargs)
+			method, err := r.laidOutMethod(x, name, plain, args, kwargs)
+			if err != nil {
+				return nil, err
+			}
+			return starlark.Call(thread, method, args, kwargs)
 		}), nil
 	}
 	has, ok := x.(starlark.HasAttrs)
@@ -443,7 +454,12 @@ func (r *run) attr(x starlark.Value, name string) (starlark.Value, error) {
 	if err := r.spend(int64(len(known)), 0); err != nil {
 		return nil, err
 	}
-	return nil, fmt.Errorf("%s has no field %s%s", x.Type(), name, suggestion(name, known))
+	hint := suggestion(name, known)
+	switch x.(type) {
+	case timestamp, duration:
+		hint = "; write str(x) for its text, such as str(x)[:10] for the day, or .seconds"
+	}
+	return nil, fmt.Errorf("%s has no field %s%s", x.Type(), name, hint)
 }
 
 func (r *run) index(x, k starlark.Value) (starlark.Value, error) {

@@ -228,6 +228,7 @@ func TestFindings(t *testing.T) {
 		want       []string
 	}{
 		{"f-string", "x = f\"{a}: {b.c}\"", []string{`1:5 f-string "{}: {}".format(a, b.c)`}},
+		{"f-string with a format", "x = f'{a.b:,.2f} of {c}'", []string{`1:5 f-string '{:,.2f} of {}'.format(a.b, c)`}},
 		{"power", "y = 2\nx = y ** 2\nf(**y)", []string{"2:7 power x * x"}},
 		{"words", "import os\nwhile True:\n  pass\ntry:\n  pass\nexcept E as e:\n  pass\nclass A:\n  pass\nwith x as y:\n  pass\nasync def f():\n  pass\ndel x\nglobal x\nraise E\nassert x\nyield 1\nfrom a import b", []string{
 			"1:1 import the tools, parallel, paginate, json, timestamp and duration are there without one", "2:1 while for i in range(100): … with break",

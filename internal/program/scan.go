@@ -464,11 +464,15 @@ func formatted(s string) string {
 			return example
 		}
 		arg := body[open+1 : open+size]
-		if strings.ContainsAny(arg, `:!{="'`) || strings.TrimSpace(arg) == "" {
+		arg, layout, hasLayout := strings.Cut(arg, ":")
+		if strings.ContainsAny(arg, `!{="'`) || strings.ContainsAny(layout, `])'"{`) || strings.TrimSpace(arg) == "" {
 			return example
 		}
 		args = append(args, strings.TrimSpace(arg))
-		out.WriteString(body[:open] + "{}")
+		if out.WriteString(body[:open] + "{"); hasLayout {
+			out.WriteString(":" + layout)
+		}
+		out.WriteString("}")
 		body = body[open+size+1:]
 	}
 	out.WriteString(body)

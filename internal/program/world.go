@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/program/check"
 	"github.com/outrigger-mcp/outrigger/internal/program/types"
 )
 
@@ -505,8 +507,15 @@ func (r *run) paginate(_ *starlark.Thread, args starlark.Tuple, kwargs []starlar
 	}
 	plain := make([]starlark.Tuple, 0, len(kwargs)+1)
 	token := starlark.Value(starlark.None)
+	most := math.MaxInt
 	for _, kw := range kwargs {
 		name, _ := starlark.AsString(kw[0])
+		if c.isLimitOfPages(name) {
+			if most, err = limitOfPages(kw[1]); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if known, err := c.argument(name); err == nil && known == p.token {
 			token = kw[1]
 			continue
@@ -531,11 +540,27 @@ func (r *run) paginate(_ *starlark.Thread, args starlark.Tuple, kwargs []starlar
 			return nil, err
 		}
 		out = append(out, items...)
-		if next == "" || seen[next] {
-			return starlark.NewList(out), nil
+		if next == "" || seen[next] || len(out) >= most {
+			return starlark.NewList(out[:min(len(out), most)]), nil
 		}
 		seen[next], token = true, starlark.String(next)
 	}
+}
+
+// isLimitOfPages holds for the argument of paginate that no tool gets: how many items are wanted. A tool that has a limit gets its own.
+func (c *callable) isLimitOfPages(name string) bool {
+	return name == check.PageLimit && c.input != nil && c.input.Kind == types.Message && !c.input.Open && c.input.Field(name) == nil
+}
+
+func limitOfPages(v starlark.Value) (int, error) {
+	if v == starlark.None {
+		return math.MaxInt, nil
+	}
+	n, err := starlark.AsInt32(v)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("limit of paginate is a number of items from 1, not %s", v.Type())
+	}
+	return n, nil
 }
 
 func (r *run) page(p pages, result starlark.Value) (items []starlark.Value, next string, err error) {

@@ -32,10 +32,23 @@ func TestPages(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"v = paginate(fleet.list_vehicles, page_size=2, status='VEHICLE_STATUS_IDLE')\nresult = [x.id for x in v]", `[0,1,2,3,4,5]`},
 		{"result = len(paginate(fleet.list_vehicles, pageToken='p1'))", `4`},
+		{"result = [x.id for x in paginate(fleet.list_vehicles, limit=3)]", `[0,1,2]`},
+		{"result = [x.id for x in paginate(fleet.list_vehicles, limit=2)]", `[0,1]`},
+		{"result = len(paginate(fleet.list_vehicles, limit=None))", `6`},
 	} {
 		out := runText(t, world, h, tt.text, "", testLimits())
 		if out.Err != nil || string(out.Result) != tt.want {
 			t.Errorf("%s: %s %v", tt.text, out.Result, out.Err)
+		}
+	}
+	if n := len(h.calls); n != 3+2+2+1+3 {
+		t.Errorf("%d calls: a page that is not needed was asked for", n)
+	}
+	for _, limit := range []string{"0", "-1", "'3'", "1.5"} {
+		calls := len(h.calls)
+		out := runText(t, world, h, "result = paginate(fleet.list_vehicles, limit="+limit+")", "", testLimits())
+		if out.Err == nil || len(h.calls) != calls {
+			t.Errorf("limit %s: %v, %d calls", limit, out.Err, len(h.calls)-calls)
 		}
 	}
 	if want := `2 1:5 fleet.list_vehicles {"pageSize":2,"status":"VEHICLE_STATUS_IDLE","pageToken":"p1"}`; h.calls[1] != want {

@@ -365,3 +365,72 @@ func stringResult(c *checker, name string) *value {
 	}
 	return only(kBool)
 }
+
+// python is what to write for a method or, of kAny, a function of Python that is not there; empty for nothing.
+func python(of kind, name string) string {
+	switch {
+	case of == kList && name == "sort":
+		return "sorted(list, key=…)"
+	case of == kList && name == "reverse":
+		return "list[::-1]"
+	case of == kList && name == "count":
+		return "len([x for x in list if x == value])"
+	case name == "copy" && (of == kList || of == kDict):
+		return "list(x) or dict(x)"
+	case of == kString && name == "encode":
+		return "bytes(s)"
+	case of == kString && (name == "zfill" || name == "rjust"):
+		return "\"{:0>5}\".format(s)"
+	case of == kString && name == "ljust":
+		return "\"{:<5}\".format(s)"
+	case of == kString && name == "center":
+		return "\"{:^5}\".format(s)"
+	case of == kString && name == "isnumeric", of == kString && name == "isdecimal":
+		return "isdigit()"
+	case of == kString && name == "casefold":
+		return "lower()"
+	case of != kAny:
+		return ""
+	}
+	return map[string]string{
+		"map":         "[f(x) for x in list]",
+		"filter":      "[x for x in list if …]",
+		"isinstance":  `type(x) == "string"; types are int, float, string, bool, list, dict, bytes, NoneType`,
+		"divmod":      "(a // b, a % b)",
+		"pow":         "x * x",
+		"exit":        "if … else …: a program ends at its last line, and with fail(\"…\")",
+		"quit":        "if … else …: a program ends at its last line, and with fail(\"…\")",
+		"defaultdict": "d.setdefault(key, []).append(x), or d[key] = d.get(key, 0) + 1",
+		"Counter":     "d[key] = d.get(key, 0) + 1",
+		"OrderedDict": "a dict: it keeps its order",
+		"frozenset":   "set([…])",
+		"format":      "\"{:.2f}\".format(x)",
+		"next":        "[x for x in list if …][0]",
+		"iter":        "a for loop over the list",
+		"vars":        "dir(x), or the fields by their names",
+		"datetime":    "timestamp(\"2026-01-31T12:00:00Z\"), str(t)[:10] for a day; there is no clock: pass the time as inputs",
+		"date":        "str(t)[:10]",
+		"timedelta":   "duration(\"3600s\")",
+		"time":        "timestamp(…); there is no clock: pass the time as inputs",
+		"now":         "inputs.now; there is no clock: pass the time as inputs",
+		"math":        "//, %, abs, min, max, round",
+		"Decimal":     "int or float",
+		"re":          "split, find, startswith and the other methods of strings",
+		"call":        "module.tool(name=value), or tools[\"module.tool\"](name=value)",
+		"catalog":     "module.tool(name=value), or tools[\"module.tool\"](name=value)",
+		"callTool":    "module.tool(name=value), or tools[\"module.tool\"](name=value)",
+		"call_tool":   "module.tool(name=value), or tools[\"module.tool\"](name=value)",
+		"gather":      "parallel([…])",
+		"asyncio":     "parallel([…])",
+		"Exception":   "fail(\"…\")",
+		"true":        "True",
+		"false":       "False",
+		"null":        "None",
+		"__name__":    "the statements alone: a program begins at its first line",
+		"locals":      "the names alone",
+		"globals":     "the names alone",
+		"input":       "inputs.name",
+		"args":        "inputs.name",
+		"params":      "inputs.name",
+	}[name]
+}

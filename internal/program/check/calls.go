@@ -4,6 +4,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"go.starlark.net/syntax"
 
@@ -297,6 +298,10 @@ func (c *checker) callParallel(a arguments, at syntax.Position) *value {
 			c.fault(start(a.positional[0]), ruleWrongType, "parallel takes a list of calls, found "+v.words(), "parallel([…])")
 		}
 		elem, most = v.element().plain(), v.length()
+		if elem.is(kFunction, kTool) && !elem.isOrError {
+			c.fault(start(a.positional[0]), ruleWrongType, "parallel takes the calls themselves, found "+elem.words(), "parallel([tool(name=x) for x in list])")
+			elem = only(kAny)
+		}
 	}
 	if isOrError && elem != nil && elem.kind != kAny {
 		own := *elem
@@ -344,6 +349,41 @@ func (c *checker) parallelOf(tool, list syntax.Expr) (elem *value, most int) {
 	return ofType(c.world.Output(f.tool)), calls
 }
 
+// PageLimit is the argument of paginate that says how many items are wanted, unless the tool has one of that name.
+const PageLimit = "limit"
+
+// withoutLimit are the arguments for the tool of paginate.
+func (c *checker) withoutLimit(t *catalog.Tool, a arguments) arguments {
+	in := c.world.Input(t)
+	if in == nil || in.Kind != types.Message || in.Open || in.Field(PageLimit) != nil {
+		return a
+	}
+	a.named = slices.Clone(a.named)
+	for i, n := range a.named {
+		if n.name.Name != PageLimit {
+			continue
+		}
+		if v := c.expr(n.value); v.is(kString, kFloat, kList, kTuple, kDict, kMessage) && !v.isOrError && !v.isNullable {
+			c.fault(start(n.value), ruleWrongType, "limit of paginate is a number of items, found "+v.words(), "")
+		}
+		a.named = slices.Delete(a.named, i, i+1)
+		break
+	}
+	if dict, ok := a.more.(*syntax.DictExpr); ok {
+		own := *dict
+		own.List = slices.DeleteFunc(slices.Clone(dict.List), func(e syntax.Expr) bool {
+			entry, ok := e.(*syntax.DictEntry)
+			if !ok {
+				return false
+			}
+			key, ok := unparen(entry.Key).(*syntax.Literal)
+			return ok && key.Value == PageLimit
+		})
+		a.more = &own
+	}
+	return a
+}
+
 // callPaginate passes over paginate(tool, name=…).
 func (c *checker) callPaginate(a arguments, at syntax.Position) *value {
 	if len(a.positional) == 0 {
@@ -370,7 +410,7 @@ func (c *checker) callPaginate(a arguments, at syntax.Position) *value {
 		times = 0
 	}
 	c.planCall(f.tool, place, times)
-	c.toolArguments(f.tool, a, place)
+	c.toolArguments(f.tool, c.withoutLimit(f.tool, a), place)
 	if f.tool.Paging == nil {
 		if in, out := c.world.Input(f.tool), c.world.Output(f.tool); f.tool.Native || in == nil || out == nil ||
 			in.Field("page_token") != nil && out.Field("next_page_token") != nil {

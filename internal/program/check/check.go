@@ -238,6 +238,9 @@ func nearest(name string, known []string) string {
 
 // nearestName is what a writer most likely meant by a name that nothing has.
 func (c *checker) nearestName(file *syntax.File, name string) string {
+	if other := python(kAny, name); other != "" {
+		return other
+	}
 	known := append(builtinNames(), inputsName, toolsName, jsonName)
 	known = append(known, c.world.roots...)
 	if module, ok := file.Module.(*resolve.Module); ok {

@@ -3,6 +3,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"slices"
@@ -404,7 +405,7 @@ func (c *checker) attribute(v *value, name string, at syntax.Position) *value {
 		return found.orAny()
 	case kJSON:
 		if name != "encode" && name != "decode" {
-			c.report(at, ruleUnknownField, "json has no "+name+"; it has encode, decode", nearest(name, []string{"encode", "decode"}))
+			c.report(at, ruleUnknownField, "json has no "+name+"; it has encode, decode", cmp.Or(map[string]string{"dumps": "json.encode(x)", "loads": "json.decode(text)"}[name], nearest(name, []string{"encode", "decode"})))
 			return only(kAny)
 		}
 		return &value{kind: kMethod, name: name, of: v}
@@ -472,6 +473,13 @@ func (c *checker) method(v *value, name string, at syntax.Position) *value {
 	if v.isOrError {
 		return only(kAny)
 	}
+	if v.is(kTimestamp, kDuration) {
+		if name == "seconds" || name == "nanos" {
+			return only(kInt)
+		}
+		c.faultOrName(v, at, name, "str(x) for its text, such as str(x)[:10] for the day, or .seconds")
+		return only(kAny)
+	}
 	known := methodsOf(v.kind)
 	if known == nil {
 		return only(kAny)
@@ -480,6 +488,9 @@ func (c *checker) method(v *value, name string, at syntax.Position) *value {
 		return &value{kind: kMethod, name: name, of: v}
 	}
 	instead := c.hint(func() string {
+		if other := python(v.kind, name); other != "" {
+			return other
+		}
 		if v.kind == kDict {
 			return fmt.Sprintf("[%q]", name)
 		}
