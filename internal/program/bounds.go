@@ -66,7 +66,7 @@ func (r *run) within() error {
 	if r.thread.Steps > r.limits.Steps {
 		return r.stop(exceeded(fmt.Sprintf("it took more than %d steps", r.limits.Steps), "Let the tools filter, or look at fewer values."))
 	}
-	if plain := int64(r.thread.Steps-r.charged) * stepBytes; r.memory > r.limits.Memory-plain { //nolint:gosec // steps are bounded
+	if plain := int64(r.thread.Steps-r.charged) * stepBytes; r.memory > r.limits.Memory-plain {
 		return r.stop(exceeded(fmt.Sprintf("its values took more than %d bytes", r.limits.Memory),
 			"Keep what is needed of each result, and join texts once: \"\".join(list)."))
 	}
@@ -94,7 +94,7 @@ func times(a, b int64) int64 {
 	return int64(low)
 }
 
-func logOf(n int) int64 { return int64(bits.Len(uint(n))) } //nolint:gosec // lengths
+func logOf(n int) int64 { return int64(bits.Len(uint(n))) }
 
 // spendText counts a look at n bytes.
 func (r *run) spendText(n int) error { return r.spend(int64(n/textStep), 0) }

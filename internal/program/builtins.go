@@ -5,7 +5,9 @@ package program
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.starlark.net/starlark"
@@ -32,6 +34,7 @@ func (r *run) builtins() map[string]function {
 			return r.extreme("max", syntax.GT, t, a, k)
 		},
 		"sum":       r.sum,
+		"round":     round,
 		"timestamp": ofText("timestamp", parseTimestamp),
 		"duration":  ofText("duration", parseDuration),
 	}
@@ -67,69 +70,78 @@ func plainError(err error) error {
 	return err
 }
 
-// universe are the functions of the interpreter that a program has, with their costs.
-func universe() map[string]cost {
-	elements := func(each int64) cost {
-		return func(r *run, _ starlark.Value, args starlark.Tuple) error {
-			total := int64(0)
-			for _, a := range args {
-				if _, ok := a.(starlark.Int); ok { // enumerate's start
-					continue
-				}
-				n, err := length(a)
-				if err != nil {
-					return err
-				}
-				total += int64(n)
-			}
-			return r.spend(total, dictBytes/4+times(total, each))
-		}
-	}
-	keys := func(r *run, _ starlark.Value, args starlark.Tuple) error {
+// elements counts a number of bytes for each element of the arguments.
+func elements(each int64) cost {
+	return func(r *run, _ starlark.Value, args starlark.Tuple) error {
+		total := int64(0)
 		for _, a := range args {
+			if _, ok := a.(starlark.Int); ok { // enumerate's start
+				continue
+			}
 			n, err := length(a)
 			if err != nil {
 				return err
 			}
-			if err := r.spend(int64(n), times(int64(n), entryBytes)); err != nil {
-				return err
-			}
-			if err := r.weigh(a); err != nil {
-				return err
-			}
+			total += int64(n)
 		}
-		return r.spend(0, dictBytes+entryBytes)
+		return r.spend(total, dictBytes/4+times(total, each))
 	}
-	writes := func(r *run, _ starlark.Value, args starlark.Tuple) error {
-		for _, a := range args {
-			if err := r.spendWriting(a); err != nil {
-				return err
-			}
+}
+
+// keys counts the entries of a dict or a set, whose keys are hashed.
+func keys(r *run, _ starlark.Value, args starlark.Tuple) error {
+	for _, a := range args {
+		n, err := length(a)
+		if err != nil {
+			return err
 		}
+		if err := r.spend(int64(n), times(int64(n), entryBytes)); err != nil {
+			return err
+		}
+		if err := r.weigh(a); err != nil {
+			return err
+		}
+	}
+	return r.spend(0, dictBytes+entryBytes)
+}
+
+func writes(r *run, _ starlark.Value, args starlark.Tuple) error {
+	for _, a := range args {
+		if err := r.spendWriting(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readsNumber bounds the texts that are read as numbers.
+func readsNumber(_ *run, _ starlark.Value, args starlark.Tuple) error {
+	if len(args) == 0 {
 		return nil
 	}
-	reads := func(r *run, _ starlark.Value, args starlark.Tuple) error {
-		if len(args) == 0 {
-			return nil
-		}
-		s, ok := args[0].(starlark.String)
-		if ok && len(s) > maxDigits {
-			return fmt.Errorf("a number has at most %d digits", maxDigits)
-		}
+	if s, ok := args[0].(starlark.String); ok && len(s) > maxDigits {
+		return fmt.Errorf("a number has at most %d digits", maxDigits)
+	}
+	return nil
+}
+
+func takesBytes(r *run, _ starlark.Value, args starlark.Tuple) error {
+	if len(args) != 1 {
 		return nil
 	}
+	n := int64(max(0, starlark.Len(args[0])))
+	return r.spend(n, times(n, 3))
+}
+
+// universe are the functions of the interpreter that a program has, with their costs.
+func universe() map[string]cost {
+	lists := elements(2 * elementBytes)
 	return map[string]cost{
-		"abs": free, "bool": free, "chr": free, "ord": free, "len": free, "range": free, "float": reads, "int": reads,
-		"str": writes, "repr": writes, "bytes": func(r *run, _ starlark.Value, args starlark.Tuple) error {
-			if len(args) != 1 {
-				return nil
-			}
-			n := int64(max(0, starlark.Len(args[0])))
-			return r.spend(n, times(n, 3))
-		},
-		"all": elements(0), "any": elements(0), "list": elements(2 * elementBytes), "tuple": elements(2 * elementBytes), "reversed": elements(2 * elementBytes),
+		"abs": free, "bool": free, "chr": free, "ord": free, "len": free, "range": free, "float": readsNumber, "int": readsNumber,
+		"str": writes, "repr": writes, "bytes": takesBytes,
+		"all": elements(0), "any": elements(0), "list": lists, "tuple": lists, "reversed": lists,
 		"enumerate": elements(7 * elementBytes), "zip": elements(6 * elementBytes), "dict": keys, "set": keys,
-		"dir": func(r *run, _ starlark.Value, args starlark.Tuple) error {
+		"dir": func(r *run, _ starlark.Value, _ starlark.Tuple) error {
 			return r.spend(maxKnown/10, maxKnown*2*elementBytes)
 		},
 	}
@@ -235,7 +247,7 @@ func (r *run) keyedBy(thread *starlark.Thread, list starlark.Value, key starlark
 			if err := r.weigh(k); err != nil {
 				return nil, err
 			}
-			if err := r.spend(times(int64(r.thread.Steps-before), looks(n)), 0); err != nil { //nolint:gosec // steps are bounded
+			if err := r.spend(times(int64(r.thread.Steps-before), looks(n)), 0); err != nil {
 				return nil, err
 			}
 		}
@@ -355,6 +367,31 @@ func (r *run) sum(_ *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tup
 		return starlark.MakeInt(0), nil
 	}
 	return total, nil
+}
+
+// round is a number with some digits behind the point, or the nearest integer. What is in the middle goes to the even one.
+func round(_ *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var number starlark.Value
+	var digits starlark.Value = starlark.None
+	if err := starlark.UnpackArgs("round", args, kwargs, "number", &number, "ndigits?", &digits); err != nil {
+		return nil, err
+	}
+	f, isNumber := starlark.AsFloat(number)
+	_, isWhole := number.(starlark.Int)
+	switch {
+	case !isNumber:
+		return nil, fmt.Errorf("round: %s is not a number", number.Type())
+	case isWhole:
+		return number, nil
+	case digits == starlark.None:
+		return starlark.NumberToInt(starlark.Float(math.RoundToEven(f)))
+	}
+	n, err := starlark.AsInt32(digits)
+	if err != nil || n < 0 || n > 15 {
+		return nil, errors.New("round: ndigits is from 0 to 15")
+	}
+	f, err = strconv.ParseFloat(strconv.FormatFloat(f, 'f', n, 64), 64)
+	return starlark.Float(f), err
 }
 
 func intOf(b starlark.Bool) starlark.Int {

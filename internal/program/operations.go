@@ -3,6 +3,7 @@
 package program
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -205,7 +206,13 @@ func (r *run) spendBinary(op syntax.Token, x, y starlark.Value) error {
 		}
 	default:
 		bytes := times(sizeX, each) + times(sizeY, eachY)
-		return r.spend(bytes/textStep, bytes+dictBytes/8)
+		if err := r.spend(bytes/textStep, bytes+dictBytes/8); err != nil || each != entryBytes {
+			return err
+		}
+		if err := r.weigh(x); err != nil { // the keys are hashed again
+			return err
+		}
+		return r.weigh(y)
 	}
 	return nil
 }
@@ -290,6 +297,9 @@ func (r *run) augment(op, x, y starlark.Value) (starlark.Value, error) {
 			break
 		}
 		if err := r.spend(int64(other.Len()), times(int64(other.Len()), entryBytes)); err != nil {
+			return nil, err
+		}
+		if err := r.weigh(other); err != nil {
 			return nil, err
 		}
 		for key, value := range other.Entries() {
@@ -379,11 +389,28 @@ func suggestion(name string, known []string) string {
 	return "; it has " + strings.Join(known, ", ")
 }
 
+// instead is what to write for a method of Python that is not there.
+func instead(method string) string {
+	switch method {
+	case "sort":
+		return "; write sorted(list)"
+	case "reverse":
+		return "; write list[::-1]"
+	case "copy":
+		return "; write list(x) or dict(x)"
+	case "encode":
+		return "; write bytes(s)"
+	case "codepoints", "codepoint_ords", "elem_ords":
+		return "; write s.elems()"
+	}
+	return ""
+}
+
 func (r *run) attr(x starlark.Value, name string) (starlark.Value, error) {
 	if methods := r.methods.of(x); methods != nil {
 		cost, ok := methods[name]
 		if !ok {
-			return nil, fmt.Errorf("%s has no method %s%s", x.Type(), name, suggestion(name, slices.Sorted(maps.Keys(methods))))
+			return nil, fmt.Errorf("%s has no method %s%s", x.Type(), name, cmp.Or(instead(name), suggestion(name, slices.Sorted(maps.Keys(methods)))))
 		}
 		plain, err := x.(starlark.HasAttrs).Attr(name)
 		if plain == nil || err != nil {
@@ -742,6 +769,9 @@ func dictMethods() map[string]cost {
 func setMethods() map[string]cost {
 	merges := func(r *run, recv starlark.Value, args starlark.Tuple) error {
 		n := int64(starlark.Len(recv))
+		if err := r.weigh(recv); err != nil { // its keys are hashed again
+			return err
+		}
 		for _, a := range args {
 			if _, err := length(a); err != nil {
 				return err

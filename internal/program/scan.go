@@ -311,6 +311,8 @@ func (r *reader) read(t, after token) {
 		r.readNumber(t)
 	case word:
 		r.readWord(t, before, after)
+		l.compared = l.compared && (!isKeyword(t.text) || t.text == "not" || t.text == "in")
+		l.hasItems = true
 	case mark:
 		r.readMark(t, before)
 	}
@@ -347,18 +349,14 @@ func (r *reader) readWord(t, before, after token) {
 	message, instead := absent(t.text)
 	isReserved := message != "" && t.text != "load" && t.text != "assert" || t.text == "is" || t.text == "as"
 	switch {
-	case before.text == "." && (isReserved || t.text == "in" || t.text == "or" || t.text == "and" || t.text == "not" || t.text == "if" || t.text == "for" || t.text == "pass"):
+	case before.text == "." && (isReserved || isKeyword(t.text)):
 		r.found(t, "reserved", fmt.Sprintf("%s is a reserved word, so that it cannot follow a dot", t.text),
 			fmt.Sprintf(`getattr(value, %q), or tools["module.%s"](…)`, t.text, t.text))
 	case isReserved && after.text == "=" && l.bracket.text == "(":
 		r.found(t, "reserved", fmt.Sprintf("%s is a reserved word, so that it cannot name an argument", t.text), fmt.Sprintf(`**{%q: value}`, t.text))
 	case r.faulty[t.line] && isReserved: // the rest of a line that has its finding
 	case t.text == "is":
-		if after.text == "not" {
-			r.found(t, "is", "there is no is", "!=")
-		} else {
-			r.found(t, "is", "there is no is", "==")
-		}
+		r.found(t, "is", "there is no is", map[bool]string{true: "!=", false: "=="}[after.text == "not"])
 	case t.text == "load" || t.text == "assert":
 		if t.isFirst && (after.text == "(" || t.text == "assert") {
 			r.found(t, t.text, message, instead)
@@ -372,11 +370,6 @@ func (r *reader) readWord(t, before, after token) {
 	case t.text == "lambda":
 		l.isLambda = true
 	}
-	switch t.text {
-	case "and", "or", "if", "else", "elif", "for", "lambda", "return":
-		l.compared = false
-	}
-	l.hasItems = true
 }
 
 func (r *reader) readMark(t, before token) {

@@ -57,7 +57,7 @@ func (i instant) compare(o instant) int {
 func (i instant) float() float64 { return float64(i.seconds) + float64(i.nanos)/float64(second) }
 
 func (i instant) hash() uint32 {
-	return uint32(i.seconds) ^ uint32(i.nanos) //nolint:gosec // a hash
+	return uint32(i.seconds) ^ uint32(i.nanos)
 }
 
 func (i instant) attr(name string) (starlark.Value, error) {

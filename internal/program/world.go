@@ -126,7 +126,7 @@ func (r *run) tool(t *catalog.Tool) *callable {
 	if known, ok := r.tools[t]; ok {
 		return known
 	}
-	c := &callable{run: r, tool: t, input: types.Input(t), output: types.Output(t)}
+	c := &callable{run: r, tool: t, input: r.world.Input(t), output: r.world.Output(t)}
 	r.tools[t] = c
 	return c
 }
@@ -179,7 +179,7 @@ func (c *callable) prepare(args starlark.Tuple, kwargs []starlark.Tuple) (*pendi
 		if kw[1] == starlark.None {
 			continue
 		}
-		value, _, err := c.run.json(kw[1], c.run.limits.Memory/2, false)
+		value, _, err := c.run.json(kw[1], (c.run.limits.Memory-c.run.memory)/4, false)
 		if err != nil {
 			return nil, fmt.Errorf("argument %s of %s: %w", name, c.tool.Name, err)
 		}
@@ -191,7 +191,8 @@ func (c *callable) prepare(args starlark.Tuple, kwargs []starlark.Tuple) (*pendi
 			return nil, err
 		}
 	}
-	p.arguments = append(out, '}')
+	out = append(out, '}')
+	p.arguments = out
 	return p, nil
 }
 
@@ -240,7 +241,7 @@ func (r *run) make(calls []*pending, keepsErrors bool) ([]starlark.Value, error)
 	}
 	made := make([]*outcome, len(calls))
 	for i, p := range calls {
-		made[i] = &outcome{call: &Call{Number: r.number + i + 1, Line: p.line, Column: p.column, Tool: p.tool.tool, Arguments: p.arguments}}
+		made[i] = &outcome{of: p.tool, call: &Call{Number: r.number + i + 1, Line: p.line, Column: p.column, Tool: p.tool.tool, Arguments: p.arguments}}
 	}
 	r.number += len(calls)
 	r.atOnce(made, keepsErrors)
@@ -266,7 +267,7 @@ func (r *run) make(calls []*pending, keepsErrors bool) ([]starlark.Value, error)
 			out[i] = failure{m.failed}
 			continue
 		}
-		v, err := r.result(calls[i].tool, m.result)
+		v, err := r.result(m.of, m.result)
 		if err != nil {
 			return nil, err
 		}
@@ -279,6 +280,7 @@ func isCancelled(e *errmap.Error) bool { return e.Code == errmap.Cancelled }
 
 // outcome is how a call ended.
 type outcome struct {
+	of     *callable
 	call   *Call
 	isMade bool
 	result []byte

@@ -16,7 +16,6 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/outrigger-mcp/outrigger/internal/program/types"
-	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // given are the members that a message is given: the arguments of a call, or the entries of a dict.
@@ -73,7 +72,7 @@ func (g *given) unknown(name string, at syntax.Position) {
 		known = append(known, f.Name)
 	}
 	g.c.report(at, g.rule, fmt.Sprintf("%s has no %s %s", g.what, g.kind, name)+g.c.hint(func() string { return has(known) }),
-		g.c.hint(func() string { return schema.Nearest(name, known) }))
+		g.c.hint(func() string { return nearest(name, known) }))
 }
 
 // close reports what is missing.
@@ -229,7 +228,7 @@ func misfit(v *value, t *types.Type) (rule, found string) {
 	if t.Kind == types.String && t.Name != "" && v.is(kList, kTuple, kSet) {
 		return "", "" // the paths of a mask
 	}
-	if !v.is(fits()[t.Kind]...) {
+	if isNumeric := t.Kind == types.Int || t.Kind == types.Float; !v.is(fits()[t.Kind]...) || isNumeric && t.Schema && v.is(kString) {
 		return ruleWrongType, v.words()
 	}
 	switch {

@@ -71,7 +71,7 @@ func TestTimeIsLinear(t *testing.T) {
 		_, findings := Program(file, w, nil)
 		took := time.Since(began)
 		t.Logf("%-15s %8s %d findings", name, took.Round(100*time.Microsecond), len(findings))
-		if took > 5*time.Second {
+		if took > 30*time.Second {
 			t.Errorf("%s took %s", name, took)
 		}
 		if len(findings) > maxFindings+1 {

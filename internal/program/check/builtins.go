@@ -9,8 +9,6 @@ import (
 	"sync"
 
 	"go.starlark.net/syntax"
-
-	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // toolsName is the global by which tools are reached by their names, jsonName the one with encode and decode.
@@ -40,7 +38,7 @@ var builtins = sync.OnceValue(func() map[string]*builtin {
 	newList := func(k kind) func(c *checker, args []*value) *value {
 		return func(c *checker, args []*value) *value {
 			if len(args) == 0 {
-				return c.made(&value{kind: k, elem: only(kAny), most: 1})
+				return c.made(&value{kind: k, most: 1})
 			}
 			return c.made(&value{kind: k, elem: itemsOf(args[0]), most: args[0].length()})
 		}
@@ -71,6 +69,7 @@ var builtins = sync.OnceValue(func() map[string]*builtin {
 		"range":     {least: 1, most: 3, result: ranged, isFresh: true},
 		"repr":      {least: 1, most: 1, result: result(kString), isFresh: true},
 		"reversed":  {least: 1, most: 1, wants: "items", result: newList(kList), isFresh: true},
+		"round":     {least: 1, most: 2, named: []string{"number", "ndigits"}, result: unknown, isFresh: true},
 		"set":       {most: 1, wants: "items", result: newList(kSet), isFresh: true},
 		"sorted":    {least: 1, most: 3, named: []string{"iterable", "key", "reverse"}, wants: "items", result: newList(kList), isFresh: true},
 		"str":       {least: 1, most: 1, result: result(kString), isFresh: true},
@@ -224,7 +223,7 @@ func (c *checker) builtinArguments(b *builtin, name string, a arguments) []*valu
 			c.expr(n.value)
 		}
 		if !b.takesNames && !slices.Contains(b.named, n.name.Name) {
-			c.report(n.name.NamePos, ruleUnknownArgument, fmt.Sprintf("%s has no argument %s", name, n.name.Name)+has(b.named), schema.Nearest(n.name.Name, b.named))
+			c.report(n.name.NamePos, ruleUnknownArgument, fmt.Sprintf("%s has no argument %s", name, n.name.Name)+has(b.named), nearest(n.name.Name, b.named))
 		}
 	}
 	if a.rest != nil {

@@ -202,9 +202,14 @@ func (c *checker) planCall(t *catalog.Tool, at syntax.Position, times int) {
 	p.Places = append(p.Places, at)
 }
 
+// maxParams bounds the parameters of a function that are told apart.
+const maxParams = 64
+
 // callFunction passes over the call of a function of the program.
 func (c *checker) callFunction(f *function, a arguments) *value {
 	f.now.times = sum(f.now.times, c.times)
+	named := a.named
+	a.named = nil
 	args := c.pass(a)
 	if a.rest != nil || a.more != nil || len(args) > len(f.params) {
 		f.now.isLoose = true
@@ -214,12 +219,16 @@ func (c *checker) callFunction(f *function, a arguments) *value {
 			f.now.args[i] = c.join(f.now.args[i], v.plain().orAny())
 		}
 	}
-	for _, n := range a.named {
-		for i, p := range f.params {
+	for _, n := range named {
+		v := c.expr(n.value)
+		for i, p := range f.params[:min(len(f.params), maxParams)] {
 			if id := paramName(p); id != nil && id.Name == n.name.Name {
-				f.now.args[i] = only(kAny)
+				f.now.args[i] = c.join(f.now.args[i], v.plain().orAny())
 			}
 		}
+	}
+	if len(f.params) > maxParams {
+		f.now.isLoose = true
 	}
 	if c.isFirst() {
 		return only(kAny)

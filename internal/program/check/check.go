@@ -133,12 +133,6 @@ type Planned struct {
 	Places []syntax.Position
 }
 
-// IsDestructive reports whether the calls may need consent.
-func (p Planned) IsDestructive() bool {
-	hint := p.Tool.Annotations.Destructive
-	return p.Tool.Metadata.Destructive || hint != nil && *hint
-}
-
 const (
 	// maxFindings bounds what is reported. One more says how many there are.
 	maxFindings = 100
@@ -146,6 +140,8 @@ const (
 	rounds = 4
 	// maxSteps bounds the work of one program beside the passes themselves: types in types.
 	maxSteps = 50_000
+	// maxCompared bounds the names of tools that unknown ones are compared with.
+	maxCompared = 20_000
 	// maxNames bounds the variables that an unknown name is compared with.
 	maxNames = 1000
 	// resultName is the global whose value is that of the program, inputsName the one that has the inputs.
@@ -223,6 +219,23 @@ func (c *checker) resolve(file *syntax.File) {
 	}
 }
 
+// maxSwapped bounds the names in which swapped letters are looked for, and maxKnown those that they are compared with.
+const maxSwapped, maxKnown = 24, 200
+
+// nearest is the known name that a writer most likely meant, empty for none: one in which few letters are others, or two are swapped.
+func nearest(name string, known []string) string {
+	if near := schema.Nearest(name, known); near != "" || len(name) > maxSwapped || len(known) > maxKnown {
+		return near
+	}
+	for i := range len(name) - 1 {
+		swapped := name[:i] + name[i+1:i+2] + name[i:i+1] + name[i+2:]
+		if near := schema.Nearest(swapped, known); near != "" {
+			return near
+		}
+	}
+	return ""
+}
+
 // nearestName is what a writer most likely meant by a name that nothing has.
 func (c *checker) nearestName(file *syntax.File, name string) string {
 	known := append(builtinNames(), inputsName, toolsName, jsonName)
@@ -232,13 +245,19 @@ func (c *checker) nearestName(file *syntax.File, name string) string {
 			known = append(known, b.First.Name)
 		}
 	}
-	if near := schema.Nearest(name, known); near != "" {
+	if near := nearest(name, known); near != "" {
 		return near
 	}
-	if near := c.world.Catalog.Nearest(name, 1); len(near) > 0 {
-		return near[0]
+	return c.nearestTool(name)
+}
+
+// nearestTool is the name of the tool that was most likely meant; empty for none. It looks at a number of names in all.
+func (c *checker) nearestTool(name string) string {
+	if c.compared > maxCompared {
+		return ""
 	}
-	return ""
+	c.compared += len(c.world.Catalog.Tools())
+	return strings.Join(c.world.Catalog.Nearest(name, 1), "")
 }
 
 // planned is the plan, by the places of the first calls.

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 )
@@ -117,6 +118,75 @@ func TestNotPermitted(t *testing.T) {
 	}
 }
 
+// TestToolsWithoutDescriptors checks programs with the JSON schemas that a native backend declares.
+func TestToolsWithoutDescriptors(t *testing.T) {
+	t.Parallel()
+	native := &source.Native{
+		Description: &outriggerv1.ServerDescription{Name: "notes"},
+		Tools: []*outriggerv1.Tool{{
+			Name: "add", Title: "Add", Description: "Adds a note.",
+			InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: []byte(`{"type":"object","properties":{"text":{"type":"string"},` +
+				`"kind":{"enum":["memo","task"],"type":"string"},"at":{"$ref":"#/$defs/at"},"tags":{"type":"array","items":{"type":"string"}},"any":{}},` +
+				`"required":["text"],"additionalProperties":false,"$defs":{"at":{"type":"object","properties":{"line":{"type":"integer"}},"additionalProperties":false}}}`)},
+			OutputSchemaForm: &outriggerv1.Tool_OutputSchemaJson{OutputSchemaJson: []byte(`{"type":"object","properties":{"id":{"type":"integer"},` +
+				`"notes":{"type":"array","items":{"type":"object","properties":{"text":{"type":["string","null"]}},"additionalProperties":false}}},"additionalProperties":false}`)},
+		}, {
+			Name: "open", Title: "Open", Description: "Takes anything.",
+			InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: []byte(`{"type":"object"}`)},
+		}},
+	}
+	c, err := catalog.Build([]*source.Loaded{{Source: "notes", Native: native}}, catalog.BuildOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := `r = notes.add(text="a", kind="memo", at={"line": 3}, tags=["x"], any=[1])
+for n in r.notes:
+  r["notes"].append(n.txt)
+notes.add(txt="a", kind="mem", at={"line": "three", "row": 1}, tags="x")
+x = r.id + "a"
+y = notes.open(whatever=1).result.deep
+z = [k for k in r] + r.keys()
+w = notes.add(text="a", at={"line": "3"})
+result = r.notes[0].text + "!"
+`
+	_, findings := Program(mustParse(t, program), &World{Catalog: c}, nil)
+	want := `3:3 read-only: a result cannot be changed -> list(…) or dict(…) of it
+3:23 unknown-field: a message of a tool has no field txt; it has text -> text
+4:1 missing-argument: notes.add needs text -> text=…
+4:11 unknown-argument: notes.add has no argument txt; it has text, kind, at, tags, any -> text
+4:25 unknown-value: the enum has no value mem; it has memo, task -> memo
+4:44 wrong-type: line wants an int, found a string
+4:53 unknown-field: the dict has no field row; it has line
+4:69 wrong-type: tags wants a list, found a string
+5:10 wrong-operands: + does not take an int and a string -> str(…)
+8:37 wrong-type: line wants an int, found a string
+`
+	if diff := cmp.Diff(want, show(findings)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestInputs knows the inputs by their JSON.
+func TestInputs(t *testing.T) {
+	t.Parallel()
+	w := &World{Catalog: build(t, demo)}
+	for _, tt := range []struct{ inputs, program, want string }{
+		{`{"a":{"b":["x"]}}`, `result = inputs.a.b[0] + inputs["a"]["b"][0]`, ""},
+		{`{"a":{"b":["x"]}}`, `result = inputs.a.c`, "1:19 unknown-field: a dict has no field c; it has b\n"},
+		{`{"a":"x"}`, `result = inputs.a + 1`, "1:19 wrong-operands: + does not take a string and an int -> str(…)\n"},
+		{`{"id":"first"}`, `result = fleet.get_order(order_id=inputs.id)`, "1:35 wrong-type: order_id wants an int of 64 bits from 0, found the string \"first\"\n"},
+		{`{"id":"7"}`, `result = fleet.get_order(order_id=inputs.id)`, ""},
+		{"", `result = inputs.a`, "1:17 unknown-field: inputs has no field a; it has none\n"},
+		{"null", `result = inputs.get("a", 1) + 1`, ""},
+		{"[1]", `result = inputs[0]`, ""},
+	} {
+		_, findings := Program(mustParse(t, tt.program), w, []byte(tt.inputs))
+		if diff := cmp.Diff(tt.want, show(findings)); diff != "" {
+			t.Errorf("%s with %s:\n%s", tt.program, tt.inputs, diff)
+		}
+	}
+}
+
 // TestPlan counts calls.
 func TestPlan(t *testing.T) {
 	t.Parallel()
@@ -150,7 +220,7 @@ func TestPlan(t *testing.T) {
 		var lines []string
 		for _, p := range plan {
 			line := p.Tool.Name
-			if p.IsDestructive() {
+			if p.Tool.Metadata.Destructive {
 				line += "!"
 			}
 			line += fmt.Sprintf(" %d", p.AtMost)

@@ -4,6 +4,7 @@ package check_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -20,6 +21,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/program/check"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 )
+
+var programs = flag.Int("programs", 50, "number of random programs for each catalog")
 
 // catalogs are those of descriptor sets that were made for other tests.
 var catalogs = []string{
@@ -87,11 +90,10 @@ func (a *answers) refuses(c *program.Call) error {
 // and makes no more calls than planned.
 func TestNoneIsRefusedThatRuns(t *testing.T) {
 	t.Parallel()
-	const programs = 150
 	ran, refused, total := 0, 0, 0
 	for _, path := range catalogs {
 		w := world(t, path)
-		for seed := range uint64(programs) {
+		for seed := range uint64(*programs) {
 			text := random(w, seed)
 			total++
 			p, faults := program.Parse(text, limits())

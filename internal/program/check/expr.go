@@ -12,7 +12,6 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/outrigger-mcp/outrigger/internal/program/types"
-	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // expr finds out what is known of an expression.
@@ -138,14 +137,11 @@ func (c *checker) module(name string) *value {
 	return nil
 }
 
-// elements is what the elements of a list may be.
+// elements is what the elements of a list may be; nil for none.
 func (c *checker) elements(list []syntax.Expr) *value {
 	var elem *value
 	for _, e := range list {
-		elem = c.join(elem, c.expr(e).plain())
-	}
-	if elem == nil {
-		return only(kAny)
+		elem = c.join(elem, c.expr(e).plain().orAny())
 	}
 	return elem
 }
@@ -169,7 +165,7 @@ func (c *checker) dict(e *syntax.DictExpr) *value {
 	for _, one := range e.List {
 		elem = c.join(elem, c.entry(one).plain())
 	}
-	return c.made(&value{kind: kDict, elem: elem.orAny(), most: len(e.List) + 1})
+	return c.made(&value{kind: kDict, elem: elem, most: len(e.List) + 1})
 }
 
 // entry is the value of an element or of an entry of a dict.
@@ -334,9 +330,7 @@ func (c *checker) toolByName(e *syntax.IndexExpr, key *value) *value {
 }
 
 func (c *checker) unknownTool(at syntax.Position, name string) {
-	c.report(at, ruleUnknownTool, "there is no tool "+name, c.hint(func() string {
-		return strings.Join(c.world.Catalog.Nearest(name, 1), "")
-	}))
+	c.report(at, ruleUnknownTool, "there is no tool "+name, c.hint(func() string { return c.nearestTool(name) }))
 }
 
 // hint computes what to write, for findings that are shown.
@@ -410,7 +404,7 @@ func (c *checker) attribute(v *value, name string, at syntax.Position) *value {
 		return found.orAny()
 	case kJSON:
 		if name != "encode" && name != "decode" {
-			c.report(at, ruleUnknownField, "json has no "+name+"; it has encode, decode", schema.Nearest(name, []string{"encode", "decode"}))
+			c.report(at, ruleUnknownField, "json has no "+name+"; it has encode, decode", nearest(name, []string{"encode", "decode"}))
 			return only(kAny)
 		}
 		return &value{kind: kMethod, name: name, of: v}
@@ -457,7 +451,7 @@ func (c *checker) unknownField(at syntax.Position, v *value, name string, known 
 		what = inputsName
 	}
 	message := fmt.Sprintf("%s has no field %s", what, name)
-	c.report(at, ruleUnknownField, message+c.hint(func() string { return has(known) }), c.hint(func() string { return schema.Nearest(name, known) }))
+	c.report(at, ruleUnknownField, message+c.hint(func() string { return has(known) }), c.hint(func() string { return nearest(name, known) }))
 }
 
 // maxListed is how many names a message shows.
@@ -489,7 +483,7 @@ func (c *checker) method(v *value, name string, at syntax.Position) *value {
 		if v.kind == kDict {
 			return fmt.Sprintf("[%q]", name)
 		}
-		return schema.Nearest(name, known)
+		return nearest(name, known)
 	})
 	c.faultOrName(v, at, name, instead)
 	return only(kAny)

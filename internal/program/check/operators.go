@@ -5,6 +5,7 @@ package check
 import (
 	"math/big"
 	"slices"
+	"strconv"
 
 	"go.starlark.net/syntax"
 
@@ -75,6 +76,8 @@ func (c *checker) operation(e *syntax.BinaryExpr) *value {
 	case syntax.EQL, syntax.NEQ:
 		c.compareEnum(left, right, e.Y)
 		c.compareEnum(right, left, e.X)
+		c.compareLiteral(left, e.Y)
+		c.compareLiteral(right, e.X)
 		return only(kBool)
 	case syntax.IN, syntax.NOT_IN:
 		c.within(e, left, right)
@@ -89,6 +92,26 @@ func (c *checker) compareEnum(enum, text *value, at syntax.Expr) {
 		return
 	}
 	c.enumName(enum.typ.Values, string(enum.typ.Name), *text.text, at)
+}
+
+// compareLiteral reports a literal that is never equal to a field of a result. It would run, and find nothing: ints of 64 bits are strings
+// in JSON, and are taken for strings here.
+func (c *checker) compareLiteral(v *value, at syntax.Expr) {
+	e, ok := unparen(at).(*syntax.Literal)
+	if !ok || v.isAny() || !v.isResult {
+		return
+	}
+	other := literal(e)
+	switch {
+	case v.isNumber() && other.is(kString):
+		instead := ""
+		if _, err := strconv.ParseFloat(*other.text, 64); err == nil {
+			instead = *other.text
+		}
+		c.fault(e.TokenPos, ruleWrongType, v.words()+" is never equal to a string", instead)
+	case v.is(kString) && other.isNumber():
+		c.fault(e.TokenPos, ruleWrongType, "a string is never equal to "+other.words(), strconv.Quote(e.Raw))
+	}
 }
 
 // compareTime reports a text that is compared with a time or a duration and is none.
@@ -114,10 +137,11 @@ func (c *checker) enumName(values []string, name, text string, at syntax.Expr) {
 }
 
 func (c *checker) within(e *syntax.BinaryExpr, left, right *value) {
-	if list, ok := unparen(e.Y).(*syntax.ListExpr); ok && left.is(kEnum) {
+	if list, ok := unparen(e.Y).(*syntax.ListExpr); ok {
 		for _, one := range list.List {
 			if text, ok := one.(*syntax.Literal); ok {
 				c.compareEnum(left, literal(text), one)
+				c.compareLiteral(left, one)
 			}
 		}
 	}
@@ -165,9 +189,9 @@ func (c *checker) result(op syntax.Token, a, b *value) *value {
 	case syntax.PLUS:
 		switch {
 		case a.is(kList) && b.is(kList):
-			return c.made(&value{kind: kList, elem: c.join(a.element(), b.element()), most: added(a.most, b.most)})
+			return c.made(&value{kind: kList, elem: c.join(a.held(), b.held()), most: added(a.most, b.most)})
 		case a.is(kTuple) && b.is(kTuple):
-			return &value{kind: kTuple, elem: c.join(a.element(), b.element()), most: added(a.most, b.most)}
+			return &value{kind: kTuple, elem: c.join(a.held(), b.held()), most: added(a.most, b.most)}
 		case a.is(kString) && b.is(kString):
 			return only(kString)
 		}

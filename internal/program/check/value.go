@@ -140,6 +140,14 @@ func (v *value) element() *value {
 	return only(kAny)
 }
 
+// held is element, and nil for a list or dict that is empty: what is put into it later is all that it holds.
+func (v *value) held() *value {
+	if v != nil && v.elem == nil && v.parts == nil && v.most == 1 && !v.isResult {
+		return nil
+	}
+	return v.element()
+}
+
 // items is what a loop over the value gets; nil for a value that has no items.
 func (v *value) items() *value {
 	switch v.kind {
@@ -201,7 +209,7 @@ func (c *checker) joined(a, b *value, depth int) *value {
 				out.parts[i] = c.joined(a.parts[i], b.parts[i], depth+1)
 			}
 		} else if out.typ == nil || !out.isResult {
-			out.typ, out.elem = nil, c.joined(a.element(), b.element(), depth+1)
+			out.typ, out.elem = nil, c.joined(a.held(), b.held(), depth+1)
 		}
 	case kTool:
 		if a.tool != b.tool {
@@ -314,8 +322,14 @@ const (
 	maxDigits = 40
 )
 
-// inputValue is what is known of the inputs.
-func inputValue(text []byte) *value { return jsonValue(jsontext.Trim(text), 0) }
+// inputValue is what is known of the inputs. Null is no inputs.
+func inputValue(text []byte) *value {
+	text = jsontext.Trim(text)
+	if len(text) == 0 || string(text) == "null" {
+		text = []byte(jsontext.EmptyObject)
+	}
+	return jsonValue(text, 0)
+}
 
 func jsonValue(raw []byte, depth int) *value {
 	switch {

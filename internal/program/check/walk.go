@@ -21,6 +21,8 @@ type checker struct {
 
 	// round counts the passes, steps what is left of maxSteps.
 	round, steps int
+	// compared counts the names of tools that unknown ones were compared with.
+	compared int
 
 	// defs are the functions by the variables that have no other value, functions all of them by their nodes.
 	defs      map[*syntax.Ident]*function
@@ -224,7 +226,7 @@ func (c *checker) set(id *syntax.Ident, v *value, isFresh bool) {
 	key := variable(id)
 	if stored := c.before.stored[key]; stored != nil && v.is(kList, kDict, kSet) && !v.isResult {
 		own := *v
-		own.elem, own.most, own.parts = c.join(v.element(), stored), 0, nil
+		own.elem, own.most, own.parts = c.join(v.held(), stored), 0, nil
 		v = &own
 	}
 	if !isFresh && v.is(kList, kDict, kSet, kAny) && !v.isResult {
@@ -533,7 +535,12 @@ func (c *checker) assignment(s *syntax.AssignStmt) {
 	}
 	old := c.expr(s.LHS)
 	op := s.Op - syntax.PLUS_EQ + syntax.PLUS
-	made := c.binary(s.OpPos, op, old, v)
+	var made *value
+	if op == syntax.PLUS && old.is(kList) && !v.isAny() && v.items() != nil {
+		made = old // it takes the elements of any value that has some
+	} else {
+		made = c.binary(s.OpPos, op, old, v)
+	}
 	if id, ok := s.LHS.(*syntax.Ident); ok {
 		if old.is(kList, kDict, kSet, kAny) && !old.isResult {
 			c.store(s.LHS, old, c.added(old, v))

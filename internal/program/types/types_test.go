@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 )
@@ -235,4 +236,36 @@ func TestWhatIsNotSeenDoesNotExist(t *testing.T) {
 	if f := Input(tool).Field("customer"); f == nil || !f.Required {
 		t.Errorf("the argument is %+v", f)
 	}
+}
+
+// FuzzBySchema reads any schema, also one that refers to itself, and looks at types some levels deep.
+func FuzzBySchema(f *testing.F) {
+	for _, text := range []string{
+		`{"type":"object","properties":{"a":{"$ref":"#"},"b":{"type":"array","items":{"$ref":"#/properties/b"}}},"required":["a",1]}`,
+		`{"anyOf":[{"type":"null"},{"$ref":"#"}]}`, `{"type":["array","null"],"items":{"enum":["a",null]}}`, `{"allOf":[{"anyOf":[{"required":["a"]}]}],"properties":{"a":{}}}`, `[]`, `true`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if jsontext.Check([]byte(text), 100) != nil {
+			return
+		}
+		var look func(at *Type, depth int)
+		look = func(at *Type, depth int) {
+			if at == nil || depth > 4 {
+				return
+			}
+			for i, field := range at.Fields() {
+				if i < 4 {
+					look(field.Type, depth+1)
+				}
+				if at.Field(field.JSONName) == nil {
+					t.Errorf("the field %q is not found", field.JSONName)
+				}
+			}
+			look(at.Elem(), depth+1)
+		}
+		m := newMaker([]byte(text), schema.Input)
+		look(m.bySchema(m.root, 0), 0)
+	})
 }
