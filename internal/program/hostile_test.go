@@ -87,7 +87,7 @@ func indented(n int) string {
 func TestHostilePrograms(t *testing.T) { //nolint:paralleltest // it measures the heap
 	world := worldOf(t, demoCatalog)
 	limits := testLimits()
-	limits.Memory, limits.Steps = 16<<20, 300_000
+	limits.Memory, limits.Steps = 8<<20, 150_000
 	// Each step of a rewritten program may take a frame and its arguments, which are free when it ends.
 	most := uint64(2*limits.Memory) + limits.Steps*256
 	const dag, tuples = "x = [1]\nfor i in range(60):\n  x = [x, x]\n", "x = (1,)\nfor i in range(60):\n  x = (x, x)\n"
@@ -225,6 +225,58 @@ func TestHostilePrograms(t *testing.T) { //nolint:paralleltest // it measures th
 			if out.Err != nil && out.Err.Code == errmap.InternalError {
 				t.Errorf("%v", out.Err)
 			}
+		})
+	}
+}
+
+// TestEstimate shows that values take at most twice the bytes that they are counted with.
+func TestEstimate(t *testing.T) { //nolint:paralleltest // it measures the heap
+	world := worldOf(t, demoCatalog)
+	limits := testLimits()
+	limits.Memory, limits.Steps = 1<<30, 1<<30
+	used := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	for name, text := range map[string]string{
+		"numbers":      "x = list(range(100000, 300000))",
+		"large ints":   "x = [(1 << 400) + i for i in range(50000)]",
+		"lists":        "x = [[i] for i in range(100000)]",
+		"empty lists":  "x = [[[], [], [], [], [], [], [], [], [], []] for i in range(10000)]",
+		"dicts":        "x = [{} for i in range(10000)]",
+		"filled dicts": "x = [{1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7, 8: 8, 9: 9} for i in range(10000)]",
+		"a dict":       "x = {i: i for i in range(100000)}",
+		"a set":        "x = set(range(100000))",
+		"texts":        "x = ['a' + str(i) for i in range(100000)]",
+		"parts":        "x = ','.join(['a'] * 200000).split(',')",
+		"pairs":        "x = list(enumerate(range(100000)))",
+		"zips":         "x = zip(range(100000), range(100000))",
+		"items":        "x = {i: i for i in range(50000)}.items()",
+		"lambdas":      "x = [lambda: i for i in range(50000)]",
+		"appended":     "x = []\nfor i in range(200000):\n  x.append(i)",
+		"JSON":         "x = json.decode('[' + ','.join(['{\"a\":1}'] * 20000) + ']')\ny = [o.a for o in x]",
+		"messages":     "x = [p for i in range(40) for p in fleet.get_order(order_id=i).parcels]\ny = [p.contents for p in x]",
+		"methods":      "x = ['a'.upper for i in range(20000)]",
+		"times":        "x = [timestamp('2026-01-01T00:00:00Z') + duration('1s') * i for i in range(50000)]",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRun(t.Context(), limits, world, demoHost())
+			before := used()
+			globals, err := r.exec(text, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			takes := used() - before
+			counted := r.memory + int64(r.thread.Steps-r.charged)*stepBytes
+			t.Logf("takes %d, counted %d: %.2f", takes, counted, float64(takes)/float64(counted))
+			const setup = 1 << 18
+			if takes > 2*counted+setup {
+				t.Errorf("the values take %d bytes, and were counted with %d", takes, counted)
+			}
+			runtime.KeepAlive(globals)
 		})
 	}
 }

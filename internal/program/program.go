@@ -205,12 +205,7 @@ type run struct {
 func (p *Program) Run(ctx context.Context, w *check.World, inputs []byte, host Host) (out *Outcome) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.limits.Time, errOwnTime)
 	defer cancel()
-	r := &run{
-		limits: p.limits, world: w, host: host, ctx: ctx, thread: &starlark.Thread{Name: fileName}, methods: newMethods(),
-		tools: map[*catalog.Tool]*callable{},
-	}
-	r.thread.OnMaxSteps = r.checkpoint
-	r.thread.SetMaxExecutionSteps(min(checkSteps, p.limits.Steps+1))
+	r := newRun(ctx, p.limits, w, host)
 	waited := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		r.thread.Cancel("time")
@@ -229,6 +224,16 @@ func (p *Program) Run(ctx context.Context, w *check.World, inputs []byte, host H
 	}()
 	globals, err := r.exec(p.source, inputs)
 	return r.outcome(globals, err)
+}
+
+func newRun(ctx context.Context, limits Limits, w *check.World, host Host) *run {
+	r := &run{
+		limits: limits, world: w, host: host, ctx: ctx, thread: &starlark.Thread{Name: fileName}, methods: newMethods(),
+		tools: map[*catalog.Tool]*callable{},
+	}
+	r.thread.OnMaxSteps = r.checkpoint
+	r.thread.SetMaxExecutionSteps(min(checkSteps, limits.Steps+1))
+	return r
 }
 
 // errOwnTime is why a context ended whose run took too long.
