@@ -38,12 +38,12 @@ vs = fleet.list_vehicles(status="VEHICLE_STATUS_EN_ROUTE").vehicles
 orders = parallel([fleet.get_order(order_id=i) for v in vs for i in v.order_ids])
 result = {o.id: o.customer for o in orders}
 `},
-		{api: "demo", ask: "How many orders have each status, and what are their parcels worth?", isFigure: true, steps: []step{
-			{"find orders by status", "fleet_find_orders", `["ORDER_STATUS_PLACED", "ORDER_STATUS_ASSIGNED", "ORDER_STATUS_PICKED_UP", "ORDER_STATUS_DELIVERED", "ORDER_STATUS_CANCELLED"]`, `{"filter": {"status": "$"}, "limit": 100}`},
+		{api: "demo", ask: "How many orders have five customers, and what are their parcels worth?", isFigure: true, steps: []step{
+			{"find orders of a customer", "fleet_find_orders", `["Banyan", "Clinic", "Fish", "Pearl", "Yacht"]`, `{"filter": {"customerContains": "$"}, "limit": 100}`},
 		}, program: `
-states = ["ORDER_STATUS_" + s for s in ["PLACED", "ASSIGNED", "PICKED_UP", "DELIVERED", "CANCELLED"]]
-found = parallel([fleet.find_orders(filter={"status": s}, limit=100) for s in states])
-result = {s: [f.total_matches, sum([p.value_cents for o in f.orders for p in o.parcels])] for s, f in zip(states, found)}
+names = ["Banyan", "Clinic", "Fish", "Pearl", "Yacht"]
+found = parallel([fleet.find_orders(filter={"customer_contains": n}, limit=100) for n in names])
+result = {n: [f.total_matches, sum([p.value_cents for o in f.orders for p in o.parcels])] for n, f in zip(names, found)}
 `},
 		{api: "demo", ask: "Who signed for the orders that were delivered?", steps: []step{
 			{"find orders by status", "fleet_find_orders", "", `{"filter": {"status": "ORDER_STATUS_DELIVERED"}}`},
@@ -135,7 +135,7 @@ func etcdTasks() []task {
 users = ["anne", "bob", "carl", "dora", "emil"]
 roles = [u.roles for u in parallel([auth.user_get(name=n) for n in users])]
 perms = parallel([auth.role_get(role=r) for rs in roles for r in rs])
-result = [str(p.key) for r in perms for p in r.perm if p.perm_type != "READ"]
+result = [str(p.key) for r in perms for p in r.perm if p.permType != "READ"]
 `},
 		{api: "etcd", ask: "Which of six leases ends within five minutes?", steps: []step{
 			{"time to live of a lease", "lease_lease_time_to_live", `["1", "2", "3", "4", "5", "6"]`, `{"ID": "$", "keys": true}`},
@@ -158,7 +158,7 @@ result = [(f.count, sum([len(k.value) for k in f.kvs])) for f in found]
 			{"is authentication enabled", "auth_auth_status", "", `{}`},
 		}, program: `
 s, m, a, l, e = parallel([maintenance.status(), cluster.member_list(), maintenance.alarm(action="GET"), lease.lease_leases(), auth.auth_status()])
-result = [s.version, s.db_size, s.leader, len(m.members), len(a.alarms), len(l.leases), e.enabled]
+result = [s.version, s.dbSize, s.leader, len(m.members), len(a.alarms), len(l.leases), e.enabled]
 `},
 		{api: "etcd", ask: "Which of five settings was changed last?", steps: []step{
 			{"range of keys", "kv_range", `["Yy9hcGk=", "Yy9kYg==", "Yy9sb2c=", "Yy9tcQ==", "Yy93ZWI="]`, `{"key": "$", "limit": "1"}`},
@@ -172,7 +172,7 @@ result = max([(k.mod_revision, n) for n, f in zip(names, found) for k in f.kvs])
 		}, program: `
 names = ["api", "batch", "db", "mq", "web"]
 found = parallel([auth.role_get(role=n) for n in names])
-result = [n for n, f in zip(names, found) if any([p.perm_type != "READ" for p in f.perm])]
+result = [n for n, f in zip(names, found) if any([p.permType != "READ" for p in f.perm])]
 `},
 	}
 }
