@@ -29,7 +29,7 @@ func serve(t *testing.T, args ...string) (addr string) {
 		t.Skip("OUTRIGGER_TEST_BINARY names no sidecar: make programs-figures builds one")
 	}
 	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "off", "--log-format", "json", "--record-dir", "off"}, args...)
-	cmd := exec.CommandContext(context.Background(), binary, args...) //nolint:gosec // the binary of the test
+	cmd := exec.CommandContext(context.Background(), binary, args...)
 	log, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
