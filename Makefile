@@ -163,7 +163,7 @@ generate: $(BUF) ## Regenerate code, descriptor sets and documents
 	$(BUF) generate --template proto/options/buf.gen.yaml
 	$(BUF) generate --template bench/buf.gen.yaml
 	go test ./errmap -run TestDocument -update >/dev/null
-	go test ./internal/config -run 'TestConstants|TestReference' -update >/dev/null
+	go test ./internal/config -run 'TestConstants|TestReference' -update
 	$(BUF) build --path proto/outrigger/demo --as-file-descriptor-set --exclude-imports -o internal/demo/demo.binpb
 
 .PHONY: checkgenerate
@@ -489,7 +489,7 @@ RIG_PROTOBUF := $(RIG)/protobuf
 
 .PHONY: corpus
 corpus: $(RIG_SUITE)/installed ## Prove schemas and transcoding on every message of the corpus; OUTRIGGER_SEED=n tries other values
-	cd conformance/corpus && OUTRIGGER_FULL=1 OUTRIGGER_NODE=$(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node go test -count 1 -timeout 60m -v -run 'TestLinked|TestModules|TestCatalog|TestPatterns' .
+	cd conformance/corpus && OUTRIGGER_FULL=1 OUTRIGGER_NODE=$(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node go test -count 1 -timeout 60m -v -run 'TestLinked|TestModules|TestCatalog|TestPatterns|TestViews|TestNoMarked' .
 
 .PHONY: corpus-short
 corpus-short: $(RIG_SUITE)/installed ## Prove schemas and transcoding on a sample of the corpus

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -25,9 +26,7 @@ import (
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
-	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
 // KeptAnswers keeps the first answers of calls with an idempotency key, for as long as they may be asked for again. Values that leave
@@ -51,7 +50,7 @@ var ErrNoRoom = errors.New("bridge: no room for another answer")
 type answers struct {
 	deadlines *deadlines
 	sender    *sender
-	rules     Rules
+	rulebook  *rulebook
 	store     KeptAnswers // nil keeps none
 	ttl       time.Duration
 	most      int // bytes of one
@@ -88,7 +87,7 @@ func (a *answers) claim(ctx context.Context, c *toolCall) *errmap.Error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	mine := &claimed{key: a.answerKey(c), record: &statev1.AnswerRecord{
-		Request: a.request(c), View: a.view(ctx, c).Key(), RunningUntil: timestamppb.New(time.Now().Add(timeout + answerGrace)),
+		Request: a.request(c), View: a.rulebook.kept(ctx, c.tool), RunningUntil: timestamppb.New(time.Now().Add(timeout + answerGrace)),
 	}}
 	value, err := proto.Marshal(mine.record)
 	if err != nil {
@@ -151,7 +150,7 @@ func (a *answers) found(ctx context.Context, c *toolCall, mine *claimed, value [
 	case time.Now().Before(record.GetRunningUntil().AsTime()):
 		return false, nil
 	case !c.tool.IsRepeatable():
-		return false, errmap.Because(errmap.TransportError, "the replica that ran the first call with this key has ended, and whether the call had its effect is not known",
+		return false, errmap.Because(errmap.TransportError, "the first call with this key was sent and has no answer, and whether it had its effect is not known",
 			errmap.Retryable(false), errmap.Advice("Find out whether the call had its effect before it is made again with a new key."))
 	}
 	mine.revision, err = a.store.Update(ctx, mine.key, value, revision, a.ttl)
@@ -169,15 +168,13 @@ func (a *answers) found(ctx context.Context, c *toolCall, mine *claimed, value [
 func (a *answers) again(c *toolCall, record *statev1.AnswerRecord, view string) *errmap.Error {
 	switch failed := record.GetError(); {
 	case record.GetView() != view:
-		return errmap.Because(errmap.PermissionDenied, "the call with this key was run before, and what this caller sees of results is not the same any more, so its answer is not shown")
+		return errmap.Because(errmap.PermissionDenied, "the call with this key was run before, and the policy or the classes of the caller have changed since, so that its answer is not shown. "+
+			"Make the call again with a new key if it may have its effect twice")
 	case record.GetTooLarge():
 		return errmap.Because(errmap.ResourceExhausted, "the call with this key was run before, and its answer was too large to be kept (--max-answer-bytes)")
 	case failed != nil:
 		c.isOver = true
-		return &errmap.Error{
-			Code: errmap.Code(failed.GetCode()), Message: failed.GetMessage(), ErrorType: failed.GetErrorType(), BackendCode: failed.GetBackendCode(),
-			BackendStatus: failed.GetBackendStatus(), Advice: failed.GetAdvice(), Details: failed.GetDetails(),
-		}
+		return keptError(failed)
 	}
 	c.isOver = true
 	c.resp.Outcome, c.resp.Explanation, c.resp.Truncated = record.GetOutcome(), record.GetExplanation(), record.GetTruncated()
@@ -187,6 +184,49 @@ func (a *answers) again(c *toolCall, record *statev1.AnswerRecord, view string) 
 	return nil
 }
 
+// keptError is the error of a kept answer.
+func keptError(kept *statev1.AnswerRecord_AnswerError) *errmap.Error {
+	out := &errmap.Error{
+		Code: errmap.Code(kept.GetCode()), Message: kept.GetMessage(), ErrorType: kept.GetErrorType(), BackendCode: kept.GetBackendCode(),
+		BackendStatus: kept.GetBackendStatus(), Advice: kept.GetAdvice(), Details: kept.GetDetails(), Retryable: kept.Retryable, Rule: kept.GetRule(),
+	}
+	for _, v := range kept.GetViolations() {
+		out.Violations = append(out.Violations, errmap.Violation{Path: v.GetPath(), Keyword: v.GetKeyword(), Message: v.GetMessage()})
+	}
+	if said := kept.GetStatus(); said != nil {
+		out = backend.Answered(out, connect.Code(said.GetCode()), said.GetMessage(), said.GetDetails())
+	}
+	return out
+}
+
+// keepError is an error as a kept answer has it. Callers of the backend's own method get its status as it came, others never.
+func keepError(failed *errmap.Error, isTyped bool) *statev1.AnswerRecord_AnswerError {
+	var said *backend.Error
+	status := backend.StatusOf(failed)
+	isStatus := isTyped && status != nil && errors.As(failed, &said)
+	failed = failed.Redacted()
+	out := &statev1.AnswerRecord_AnswerError{
+		Code: string(failed.Code), Message: failed.Message, ErrorType: failed.ErrorType, BackendCode: failed.BackendCode,
+		BackendStatus: failed.BackendStatus, Advice: failed.Advice, Details: failed.Details, Retryable: failed.Retryable, Rule: failed.Rule,
+	}
+	for _, v := range failed.Violations {
+		out.Violations = append(out.Violations, &statev1.AnswerRecord_Violation{Path: v.Path, Keyword: v.Keyword, Message: v.Message})
+	}
+	if isStatus {
+		out.Status = &statev1.AnswerRecord_Status{Code: uint32(status.Code()), Message: said.Message, Details: said.Details}
+	}
+	return out
+}
+
+// isUnknown reports whether a call that changes more with each run was sent, and it is not known what became of it. Its key is kept, so
+// that a repetition has no second effect.
+func isUnknown(c *toolCall, failed *errmap.Error) bool {
+	if failed == nil || !c.sent || c.tool.IsRepeatable() {
+		return false
+	}
+	return failed.Code == errmap.Timeout || failed.Code == errmap.Cancelled || failed.Code == errmap.TransportError
+}
+
 // settle keeps the answer to a call that was claimed, or lets its key go where the call may be made again: a question, and a failure
 // that may pass, are no answers. A failure behind the backend is one, such as a result that the caller may not see: the effect is there.
 func (a *answers) settle(ctx context.Context, c *toolCall, resp *Response) {
@@ -194,21 +234,27 @@ func (a *answers) settle(ctx context.Context, c *toolCall, resp *Response) {
 	c.claimed = nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
+	if isUnknown(c, resp.Err) {
+		mine.record.RunningUntil = timestamppb.Now()
+		if value, err := proto.Marshal(mine.record); err == nil {
+			_, _ = a.store.Update(ctx, mine.key, value, mine.revision, a.ttl) // else it is known to be unknown later
+		}
+		return
+	}
 	isAnswer := resp.inputRequired() == nil && (resp.Err == nil || c.sent && !resp.Err.CanRetry(true) && resp.Err.Code != errmap.Cancelled)
 	if !isAnswer {
 		_ = a.store.Delete(ctx, mine.key, mine.revision) // else its outcome counts as unknown
 		return
 	}
+	if c.view != nil { // of the policy at that time
+		mine.record.View = c.view.Kept()
+	}
 	record := &statev1.AnswerRecord{
 		Request: mine.record.GetRequest(), View: mine.record.GetView(), Outcome: resp.Outcome, Result: resp.Result.Bytes,
 		Explanation: resp.Explanation, Truncated: resp.Truncated,
 	}
-	if failed := resp.Err; failed != nil {
-		failed = failed.Redacted()
-		record.Error = &statev1.AnswerRecord_AnswerError{
-			Code: string(failed.Code), Message: failed.Message, ErrorType: failed.ErrorType, BackendCode: failed.BackendCode,
-			BackendStatus: failed.BackendStatus, Advice: failed.Advice, Details: failed.Details,
-		}
+	if resp.Err != nil {
+		record.Error = keepError(resp.Err, c.req.Procedure != "")
 	}
 	value, err := proto.Marshal(record)
 	if err != nil || len(value) > a.most {
@@ -216,14 +262,6 @@ func (a *answers) settle(ctx context.Context, c *toolCall, resp *Response) {
 		value, _ = proto.Marshal(record)
 	}
 	_, _ = a.store.Update(ctx, mine.key, value, mine.revision, a.ttl) // else its outcome counts as unknown
-}
-
-// view is what the caller sees of results.
-func (a *answers) view(ctx context.Context, c *toolCall) *policy.View {
-	if a.rules == nil {
-		return nil
-	}
-	return a.rules.View(identity.FromContext(ctx), c.tool)
 }
 
 // request is a digest of what is asked.

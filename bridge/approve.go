@@ -52,6 +52,8 @@ type approvals struct {
 	sealer    *keys.Sealer
 	// named returns a caller as it is now, by the name of its entry; nil if there is none.
 	named func(name string) *identity.Identity
+	// again returns a caller of OAuth as it is now, by what its token said and its standing then; nil if that is not known.
+	again func(f identity.Facts, standing []byte) *identity.Identity
 }
 
 // permit asks the rules about a plain call, and others where they say so.
@@ -310,6 +312,10 @@ func (p paths) ofMessage(m protoreflect.Message) {
 func (a *approvals) knownBy(req *Request) (string, *errmap.Error) {
 	values, ok := req.Header[backend.ApprovalHeader]
 	if !ok {
+		if hint := req.Header[backend.ApprovalHint]; len(hint) == 1 {
+			id, _ := a.sealer.Open(keys.Binding{Purpose: purposeApproval, Principal: req.Caller}, hint[0])
+			return string(id), nil
+		}
 		return "", nil
 	}
 	if len(values) == 1 {
@@ -332,7 +338,7 @@ func (a *approvals) required(c *toolCall, r *statev1.ApprovalRecord) *errmap.Err
 		return errmap.Wrap(errmap.InternalError, err)
 	}
 	out := approval.Refusal(r)
-	out.Approval, out.Handle, out.RetryAfter, out.Rule = r.GetId(), handle, askAgain, r.GetRule()
+	out.Approval, out.Handle, out.RetryAfter = r.GetId(), handle, askAgain
 	return out
 }
 
@@ -354,7 +360,7 @@ func (a *approvals) startTask(ctx context.Context, c *toolCall, of *approval.Cal
 	c.wire = bytes.Clone(c.wire) // the task keeps it
 	c.pooled = false
 	call := t.prepared(ctx, c, t.taskLine(c))
-	call.Approval, call.Who = r.GetId(), whoOf(ctx, c.req)
+	call.Approval, call.Who, call.Identity = r.GetId(), whoOf(ctx, c.req), identityAgain(identity.FromContext(ctx))
 	again := t.again(ctx, c, call)
 	if t.manager.IsShared() && again == nil {
 		return false, nil
@@ -371,11 +377,11 @@ func (a *approvals) startTask(ctx context.Context, c *toolCall, of *approval.Cal
 	}
 	line := t.taskLine(c)
 	waiting := &waitingCall{of: of, id: r.GetId(), who: identity.FromContext(ctx), call: call}
-	work, waits := a.waiting(c, call, line, waiting)
+	work, waits, view := a.waiting(c, call, line, waiting)
 	started, failed := t.manager.Start(ctx, task.Spec{
 		Principal: c.req.Caller, Tool: c.tool.Name, Timeout: a.most(c.tool, of.Rule.Within),
 		About: errmap.About{ToolCall: true, Idempotent: c.tool.IsIdempotent()}, Origin: c.req.origin(), Message: waitText(r, of),
-		Again: again, Began: line.began, Ended: line.ended, Waits: waits,
+		Again: again, Began: line.began, Ended: line.ended, View: view, Waits: waits,
 	}, work)
 	if failed != nil {
 		return false, task.Canonical(ctx, failed)
@@ -398,11 +404,11 @@ func whoOf(ctx context.Context, req *Request) *statev1.TaskCaller {
 }
 
 // waiting is the rest of a call as the work of a task that waits first.
-func (a *approvals) waiting(c *toolCall, call *statev1.TaskCall, line *taskLine, w *waitingCall) (work task.Run, waits func() bool) {
+func (a *approvals) waiting(c *toolCall, call *statev1.TaskCall, line *taskLine, w *waitingCall) (work task.Run, waits func() bool, view func() string) {
 	t := a.tasks
 	own := ofPrepared(call, c.tool, c.catalog, t.sender.of(c).Metadata.OfCall(c.req.Header).Clone())
 	own.fit.mask, own.req.Tool, own.req.Through, own.req.Span = c.fit.mask, c.req.Tool, c.req.Through, c.req.Span
-	return t.runTask(a.held(own, w), line, 0), w.waits
+	return t.runTask(a.held(own, w), line, 0), w.waits, func() string { return own.madeFor(call.GetView()) }
 }
 
 // held is a call that waits before it runs.

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/outrigger-mcp/outrigger/errmap"
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -38,7 +40,7 @@ func (w *waitingCall) waits() bool { return !w.runs.Load() }
 func (w *waitingCall) await(ctx context.Context, a *approvals, own *toolCall, report func(string)) *errmap.Error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer w.who.WhenRevoked(func() { cancel(identity.ErrRevoked) })()
+	defer w.who.WhenWithdrawn(func() { cancel(identity.ErrRevoked) })()
 	if w.refused != nil {
 		if r, err := a.service.Get(ctx, w.id); err == nil && (r.GetState() == approval.Running || r.GetState() == approval.Done) {
 			return approval.Unknown(own.tool.Name)
@@ -163,6 +165,11 @@ func (w *waitingCall) round(ctx context.Context, a *approvals, own *toolCall, of
 	if err != nil {
 		return false, err
 	}
+	if isOpen := r.GetState() == approval.Waiting || r.GetState() == approval.Approved; isOpen {
+		if err = w.keep(ctx, r.GetId()); err != nil {
+			return false, err
+		}
+	}
 	if r.GetState() == approval.Waiting {
 		w.id = r.GetId()
 		report(waitText(r, of))
@@ -191,6 +198,24 @@ func (w *waitingCall) round(ctx context.Context, a *approvals, own *toolCall, of
 		return w.claim(ctx, a, own, of, false)
 	}
 	return false, approval.Refusal(r)
+}
+
+// keep has a replica that takes the task over begin with the approval that the call waits for now.
+func (w *waitingCall) keep(ctx context.Context, id string) *errmap.Error {
+	if id == w.call.GetApproval() {
+		return nil
+	}
+	next, _ := proto.Clone(w.call).(*statev1.TaskCall)
+	next.Approval = id
+	again, err := proto.Marshal(next)
+	if err == nil {
+		err = task.BeginWith(ctx, again)
+	}
+	if err != nil {
+		return task.Canonical(ctx, err)
+	}
+	w.call = next
+	return nil
 }
 
 // claim takes the call to run it here. Where another replica seems to run it, it waits for the end of that.
@@ -242,19 +267,38 @@ func (w *waitingCall) refuse(why string) {
 	w.refused = errmap.New(errmap.PermissionDenied, errmap.Tool(w.call.GetTool()), errmap.Message("Permission denied: "+why))
 }
 
-// resume makes the work of a call that waits again, on another replica than the one that began it.
-func (a *approvals) resume(own *toolCall, call *statev1.TaskCall) (*waitingCall, error) {
+// resume makes the work of a call that waits again, on another replica than the one that began it. waits is nil where the call was
+// taken to run: it has begun, and what ends each replica that runs it must not end them all.
+func (a *approvals) resume(own *toolCall, call *statev1.TaskCall) (waits func() bool, err error) {
 	if a.service == nil || a.rulebook.rules == nil {
 		return nil, errors.New("bridge: there are no approvals")
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	r, failed := a.service.Get(ctx, call.GetApproval())
+	if failed != nil && failed.Code == errmap.Unavailable {
+		return nil, task.ErrNotYet
+	}
 	w := &waitingCall{id: call.GetApproval(), call: call, resumed: true}
 	if source := call.GetWho().GetSource(); source != "" {
-		if a.named == nil || source == string(identity.SourceOAuth) {
+		isOAuth := source == string(identity.SourceOAuth)
+		switch {
+		case isOAuth && a.again != nil:
+			w.who = a.again(factsOf(call.GetIdentity()), call.GetIdentity().GetStanding())
+		case !isOAuth && a.named != nil:
+			w.who = a.named(call.GetWho().GetName())
+		}
+		switch {
+		case w.who != nil && w.who.Principal() == call.GetCaller():
+		case isOAuth || a.named == nil:
 			w.refuse("the credentials of its caller cannot be checked by the replica that took it over")
-		} else if w.who = a.named(call.GetWho().GetName()); w.who == nil || w.who.Principal() != call.GetCaller() {
+		default:
 			w.refuse("there is no caller " + call.GetWho().GetName() + " any more")
 		}
 	}
 	a.held(own, w)
-	return w, nil
+	if r.GetState() == approval.Running {
+		return nil, nil //nolint:nilnil // said above
+	}
+	return w.waits, nil
 }

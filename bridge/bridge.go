@@ -126,11 +126,15 @@ type Options struct {
 	// Tasks runs plain RPCs as tasks; nil disables that.
 	Tasks *task.Manager
 	// Approvals has calls wait for others, where Rules say so; nil refuses them. Named returns a caller as it is now, by the name of
-	// its entry in the callers file; nil knows none.
+	// its entry in the callers file; nil knows none. Again returns a caller of OAuth as it is now, by what its token said and by its
+	// [identity.Identity.Standing] then; nil knows none.
 	Approvals *approval.Service
 	Named     func(name string) *identity.Identity
+	Again     func(f identity.Facts, standing []byte) *identity.Identity
 	// StructuredDenials has errors say whether asking for approval can help, in the draft form of SEP-2643.
 	StructuredDenials bool
+	// ToolDigests has calls refused that name another digest of their tool than it has. Without it every such call is refused.
+	ToolDigests bool
 	// TaskAfter is the time after which a call continues as a task, if its tool does not configure it; zero is never.
 	TaskAfter time.Duration
 	// MaxItems is the maximum number of messages of a streaming RPC in one result, MaxInputItems that of messages that one call
@@ -247,6 +251,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		encoder:    &encoder{deadlines: deadlines, rulebook: rules, slots: opts.Slots, buffers: b.buffers, maxInputItems: opts.MaxInputItems, repairArguments: opts.RepairArguments},
 		rulebook:   rules,
 		rounds:     &rounds{sealer: opts.Sealer, spent: opts.SingleUse},
+		digests:    &digests{isOn: opts.ToolDigests},
 		sender:     newSender(upstream, &opts, deadlines, b.buffers),
 		decoder: &decoder{
 			keeper: keeper, limit: limit, catalogs: catalogs, slots: opts.Slots, buffers: b.buffers, resultBudget: opts.ResultBudget,
@@ -262,7 +267,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	b.payloads = payloads
 	p.previews = &previews{auditor: p.auditor, sender: p.sender, decoder: p.decoder, rulebook: p.rulebook}
 	p.rounds.previews = p.previews
-	p.answers = &answers{deadlines: deadlines, sender: p.sender, rules: opts.Rules, store: opts.Answers, ttl: opts.AnswerTTL, most: int(opts.MaxAnswerBytes / answerShare)}
+	p.answers = &answers{deadlines: deadlines, sender: p.sender, rulebook: rules, store: opts.Answers, ttl: opts.AnswerTTL, most: int(opts.MaxAnswerBytes / answerShare)}
 	b.documents = &documents{payloads: payloads, secrets: b.Secrets, trail: opts.Documents}
 	p.rpcs = &rpcs{
 		sender:   p.sender,
@@ -276,12 +281,13 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		directory: p.directory, auditor: p.auditor, sender: p.sender, decoder: p.decoder, sealer: opts.Sealer, draining: b.draining,
 	}
 	p.tasks = &tasks{
-		auditor: p.auditor, documents: b.documents, sender: p.sender, decoder: p.decoder, natives: p.natives, rpcs: p.rpcs, panics: b.panics,
+		auditor: p.auditor, documents: b.documents, rulebook: rules, sender: p.sender, decoder: p.decoder, natives: p.natives, rpcs: p.rpcs, panics: b.panics,
 		directory: p.directory, operations: p.operations, manager: opts.Tasks, after: opts.TaskAfter, tracer: opts.Tracer,
+		discloses: opts.StructuredDenials,
 	}
 	p.approvals = &approvals{
 		service: opts.Approvals, rulebook: rules, directory: p.directory, auditor: p.auditor, previews: p.previews, tasks: p.tasks,
-		sealer: opts.Sealer, named: opts.Named,
+		sealer: opts.Sealer, named: opts.Named, again: opts.Again,
 	}
 	p.tasks.approvals = p.approvals
 	p.exchanger = &exchanger{

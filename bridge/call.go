@@ -76,6 +76,7 @@ type parts struct {
 	approvals  *approvals
 	exchanger  *exchanger
 	decoder    *decoder
+	digests    *digests
 }
 
 // newCalls lists the steps of each kind of call, in their order.
@@ -232,6 +233,9 @@ func (w *calls) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 	}
 	if (c.tool.Streams() || c.tool.TakesStream()) && c.req.Arguments.Encoding != EncodingJSON {
 		return errmap.Because(errmap.MethodNotFound, "tool "+c.tool.Name+" is a streaming RPC; call it as a tool, or call the backend directly")
+	}
+	if c.req.Wanted.Digest != "" {
+		return w.parts.digests.check(c)
 	}
 	return nil
 }

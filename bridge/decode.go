@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -98,7 +99,7 @@ func (d *decoder) wholeResult(ctx context.Context, c *toolCall) *errmap.Error {
 
 // document makes a document the result of a call, see [content.Keeper.Result].
 func (d *decoder) document(c *toolCall, mediaType string, data []byte, parts *content.DocumentWriter, missing string) *errmap.Error {
-	result, err := d.keeper.Result(c.req.Caller, content.Document{Tool: c.tool.Name, MediaType: mediaType, Data: data}, parts, missing)
+	result, err := d.keeper.Result(c.req.Caller, content.Document{Tool: c.tool.Name, MediaType: mediaType, Data: data, View: c.view.Kept()}, parts, missing)
 	if err == nil {
 		c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
 	}
@@ -205,7 +206,7 @@ func (d *decoder) holdWhole(c *toolCall, about *content.Reduction, whole []byte)
 	if cat := d.typesOf(c); d.keeper.Store == nil || cat == nil || !d.canRead(cat) {
 		return
 	}
-	uri, until, failed := d.keeper.Hold(c.req.Caller, content.Document{Tool: c.tool.Name, MediaType: about.MediaType(), Data: whole}, nil)
+	uri, until, failed := d.keeper.Hold(c.req.Caller, content.Document{Tool: c.tool.Name, MediaType: about.MediaType(), Data: whole, View: c.view.Kept()}, nil)
 	if failed == nil { // else the part that is left is worth more than an error
 		about.URI, about.Until = uri, until
 	}
@@ -249,7 +250,11 @@ func declaredOutput(ctx context.Context, c *toolCall) *errmap.Error {
 
 // checkResult asks a tool's output schema about a result.
 func checkResult(ctx context.Context, t *catalog.Tool, result []byte, isBare bool) *errmap.Error {
-	found, err := t.CheckResult(ctx, result, isBare)
+	return resultError(t.CheckResult(ctx, result, isBare))
+}
+
+// resultError is the error of a result in which a check has found something, or which could not be checked.
+func resultError(found []schema.Violation, err error) *errmap.Error {
 	switch {
 	case err != nil:
 		return checkError(err)

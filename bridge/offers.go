@@ -71,6 +71,12 @@ func (h *Host) MayUse(ctx context.Context, tool *catalog.Tool) *errmap.Error {
 	return h.parts.directory.mayUse(ctx, tool)
 }
 
+// MayRead returns PERMISSION_DENIED if the caller in ctx sees something else of the results of a tool than a result that was made for
+// a view has, else nil. A nil tool is gone.
+func (h *Host) MayRead(ctx context.Context, tool *catalog.Tool, name, view string) *errmap.Error {
+	return h.parts.rulebook.mayRead(ctx, tool, name, view)
+}
+
 // NotPermitted is PERMISSION_DENIED for what a caller may not use.
 func (h *Host) NotPermitted(who *identity.Identity, what string) *errmap.Error {
 	return policy.NotPermitted(who, what)
@@ -232,7 +238,7 @@ func (h *Host) Stream(ctx context.Context, req *Request, tool *catalog.Tool, arg
 	}
 	var stream BackendStream
 	// The messages are kept for all readers: each sees its own part of them when it reads.
-	err := h.parts.sender.open(ctx, c, h.parts.sender.of(c).all(), req.Header, func(_ context.Context, opened BackendStream) *errmap.Error {
+	err := h.parts.sender.open(ctx, c, h.parts.sender.of(c).everything(), req.Header, func(_ context.Context, opened BackendStream) *errmap.Error {
 		stream = opened
 		defer stream.CloseSend()
 		if err := stream.Send(c.wire); err != nil && !errors.Is(err, io.EOF) {
@@ -280,6 +286,9 @@ func (h *Host) FollowTasks(ctx context.Context, req *Request, ids []string) (fou
 			own.TaskId = id
 			if cat := h.Current(); cat != nil && ref.Native != nil {
 				h.parts.natives.settleTask(ctx, req, cat, ref.Native, own)
+			}
+			if ref.Native == nil {
+				h.parts.tasks.changed(ctx, req.Caller, ref.ID, own)
 			}
 			return own
 		}

@@ -151,7 +151,7 @@ type programRun struct {
 // pendingCall is a call that is made again when there is an answer.
 type pendingCall struct {
 	Number int `json:"n"`
-	// State is the state of its own question, Approval the handle of its approval.
+	// State is that of its question, Approval the handle of its approval.
 	State    []byte `json:"s,omitempty"`
 	Approval string `json:"a,omitempty"`
 
@@ -367,10 +367,10 @@ func (r *programRun) consent(ctx context.Context, plan []check.Planned) (isAsked
 	}
 	if asked := r.journal.Asked; asked != nil {
 		if answer := r.outer.req.InputResponses[confirmKey].GetElicitation(); answer != nil {
-			if !content.Consents(answer) {
-				return false, errmap.New(errmap.DestructiveBlocked, errmap.Tool(r.outer.tool.Name),
-					errmap.Message("Destructive tool blocked: the program was not run, because the user did not consent"),
-					errmap.Advice("The user was asked and said no. Do not run it again unless the user wants it."))
+			if yes, fault := content.Consents(answer); !yes {
+				refused := unconsented(r.outer.tool.Name, answer, fault)
+				refused.Message = strings.ReplaceAll(refused.Message, "Destructive tool blocked:", "Destructive tool blocked: the program was not run,")
+				return false, refused
 			}
 			r.journal.Granted, r.journal.Asked = asked, nil
 			r.consented = maps.Clone(asked)

@@ -682,6 +682,8 @@ type toolCall struct {
 	isFirm bool
 	// isSeen is set where a view treats the answer: it was checked before, and what is left of it is not checked again.
 	isSeen bool
+	// view is what the caller sees of the answer; nil where that is all, or before it is asked for.
+	view *policy.View
 	// state is what the caller brought back from an earlier round; nil in a plain call.
 	state  *state
 	repair repair

@@ -120,16 +120,28 @@ func (r *rounds) confirm(ctx context.Context, c *toolCall) *errmap.Error {
 	if answer == nil {
 		return r.askUser(ctx, c)
 	}
-	if !content.Consents(answer) {
-		return errmap.New(errmap.DestructiveBlocked, errmap.Tool(c.tool.Name),
-			errmap.Message("Destructive tool blocked: "+c.tool.Name+" was not run, because the user did not consent"),
-			errmap.Advice("The user was asked and said no. Do not call it again unless the user wants it."))
+	if yes, fault := content.Consents(answer); !yes {
+		return unconsented(c.tool.Name, answer, fault)
 	}
 	c.state.confirmed = true
 	others := maps.Clone(c.req.InputResponses)
 	delete(others, confirmKey)
 	c.req = c.req.again(others, c.req.RequestState)
 	return nil
+}
+
+// unconsented says why an answer is no consent: a no, no answer, or one that cannot be read.
+func unconsented(tool string, answer *outriggerv1.ElicitationResult, fault string) *errmap.Error {
+	why, advice := "the user did not consent", "The user was asked and said no. Do not call it again unless the user wants it."
+	switch {
+	case fault != "":
+		why = "the answer to the question accepts, but " + fault
+		advice = "Call it again to ask the user again. To consent, accept with an empty form or none."
+	case answer.GetAction() == outriggerv1.ElicitationAction_ELICITATION_ACTION_CANCEL:
+		advice = "The user was asked and closed the question without an answer. Do not call it again unless the user wants it."
+	}
+	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(tool),
+		errmap.Message("Destructive tool blocked: "+tool+" was not run, because "+why), errmap.Advice(advice))
 }
 
 // askUser ends this round with the question.

@@ -75,11 +75,11 @@ func TestAWaitingCallThatMayNotBeResumed(t *testing.T) {
 	}
 	a := &approvals{service: service, rulebook: &rulebook{rules: struct{ Rules }{}}, tasks: &tasks{sender: &sender{deadlines: &deadlines{}}}}
 	own := &toolCall{tool: &catalog.Tool{Name: "shop.refund"}}
-	w, err := a.resume(own, &statev1.TaskCall{Approval: r.GetId(), Who: &statev1.TaskCaller{Name: "ann", Source: "oauth"}})
+	waits, err := a.resume(own, &statev1.TaskCall{Approval: r.GetId(), Who: &statev1.TaskCaller{Name: "ann", Source: "oauth"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if failed = own.approved.wait(t.Context(), func(string) {}); failed == nil || failed.Code != errmap.PermissionDenied || !w.waits() {
+	if failed = own.approved.wait(t.Context(), func(string) {}); failed == nil || failed.Code != errmap.PermissionDenied || !waits() {
 		t.Error(failed)
 	}
 	if r, failed = service.Get(t.Context(), r.GetId()); failed != nil || r.GetState() != approval.Cancelled {

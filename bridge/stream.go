@@ -483,7 +483,7 @@ func (g *pager) invokePages(ctx context.Context, c *toolCall) *errmap.Error {
 			one.wire = p.Request(request, next)
 		}
 		failed := g.sender.callRPC(ctx, one)
-		c.isSeen, c.sent = one.isSeen, c.sent || one.sent
+		c.view, c.isSeen, c.sent = one.view, one.isSeen, c.sent || one.sent
 		if one.answer != nil {
 			c.answer = one.answer
 			g.sender.keepMetadata(c)

@@ -35,6 +35,7 @@ import (
 type tasks struct {
 	auditor    *auditor
 	documents  *documents
+	rulebook   *rulebook
 	sender     *sender
 	decoder    *decoder
 	natives    *natives
@@ -47,6 +48,8 @@ type tasks struct {
 	manager *task.Manager
 	after   time.Duration // of tools that say nothing; zero is never
 	tracer  *telemetry.Tracer
+	// discloses has denied tasks say whether asking for approval can help.
+	discloses bool
 }
 
 // invokeTask calls a plain RPC that may run on as a task: at once, or when it
@@ -77,11 +80,11 @@ func (t *tasks) start(ctx context.Context, c *toolCall, after time.Duration) *er
 	}
 	line := t.taskLine(c)
 	call := t.prepared(ctx, c, line)
-	work, keep := t.background(c, call, line, after)
+	work, keep, view := t.background(c, call, line, after)
 	started, err := t.manager.Start(ctx, task.Spec{
 		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: t.sender.deadlines.timeout(c),
 		About: errmap.About{ToolCall: true, Idempotent: c.tool.IsIdempotent()}, Origin: c.req.origin(),
-		Again: t.again(ctx, c, call), Began: line.began, Ended: line.ended,
+		Again: t.again(ctx, c, call), Began: line.began, Ended: line.ended, View: view,
 	}, work)
 	if err != nil {
 		c.sent = after > 0 && ctx.Err() != nil
@@ -109,7 +112,7 @@ func (t *tasks) prepared(ctx context.Context, c *toolCall, line *taskLine) *stat
 		StreamTime: int64(c.req.Wanted.StreamTime),
 	}
 	if t.sender.treats() {
-		out.Identity = identityAgain(identity.FromContext(ctx))
+		out.Identity, out.View = identityAgain(identity.FromContext(ctx)), t.rulebook.kept(ctx, c.tool)
 	}
 	if in := c.input; in != nil {
 		out.HasFirst, out.Header, out.Items = in.hasFirst, bytes.Clone(in.header), in.keptItems()
@@ -125,7 +128,7 @@ func identityAgain(who *identity.Identity) *statev1.TaskIdentity {
 	f := who.Facts()
 	return &statev1.TaskIdentity{
 		Name: who.Name(), Source: string(f.Source), Entry: f.Entry, Issuer: f.Issuer, Subject: f.Subject, ClientId: f.ClientID,
-		Groups: f.Groups, Scopes: f.Scopes, GroupsUnknown: f.GroupsUnknown,
+		Groups: f.Groups, Scopes: f.Scopes, GroupsUnknown: f.GroupsUnknown, Standing: who.Standing(),
 	}
 }
 
@@ -134,10 +137,14 @@ func identityOf(kept *statev1.TaskIdentity) *identity.Identity {
 	if kept == nil {
 		return nil
 	}
-	return identity.NewIdentityOf(identity.Grant{Name: kept.GetName()}, identity.Facts{
+	return identity.NewIdentityOf(identity.Grant{Name: kept.GetName()}, factsOf(kept))
+}
+
+func factsOf(kept *statev1.TaskIdentity) identity.Facts {
+	return identity.Facts{
 		Source: identity.Source(kept.GetSource()), Entry: kept.GetEntry(), Issuer: kept.GetIssuer(), Subject: kept.GetSubject(),
 		ClientID: kept.GetClientId(), Groups: kept.GetGroups(), Scopes: kept.GetScopes(), GroupsUnknown: kept.GetGroupsUnknown(),
-	})
+	}
 }
 
 // ofPrepared is a prepared call on its way to the backend.
@@ -160,13 +167,13 @@ func ofPrepared(call *statev1.TaskCall, tool *catalog.Tool, cat *catalog.Catalog
 
 // background is the rest of a call as the work of a task. The line is written when it ends. An approval goes with the work, which knows
 // how it ended, and stays with the call by keep where the work has not begun.
-func (t *tasks) background(c *toolCall, call *statev1.TaskCall, line *taskLine, after time.Duration) (work task.Run, keep func()) {
+func (t *tasks) background(c *toolCall, call *statev1.TaskCall, line *taskLine, after time.Duration) (work task.Run, keep func(), view func() string) {
 	own := ofPrepared(call, c.tool, c.catalog, t.sender.of(c).Metadata.OfCall(c.req.Header).Clone())
 	own.fit.mask, own.req.Tool, own.req.Through, own.req.Span = c.fit.mask, c.req.Tool, c.req.Through, c.req.Span
-	work = t.runTask(own, line, after)
+	work, view = t.runTask(own, line, after), func() string { return own.madeFor(call.GetView()) }
 	approved := c.approved
 	if approved == nil {
-		return work, func() {}
+		return work, func() {}, view
 	}
 	c.approved = nil
 	var isTaken atomic.Bool
@@ -179,7 +186,16 @@ func (t *tasks) background(c *toolCall, call *statev1.TaskCall, line *taskLine, 
 	return func(ctx context.Context, report func(string)) (*outriggerv1.ToolResult, *errmap.Error) {
 		take(own)
 		return run(ctx, report)
-	}, func() { take(c) }
+	}, func() { take(c) }, view
+}
+
+// madeFor is what the caller of a call that has ended as a task saw of its result, as the record of the task has it. first is what it
+// saw when it made the call.
+func (c *toolCall) madeFor(first string) string {
+	if !c.sent {
+		return task.OwnWords // the backend said nothing
+	}
+	return c.view.AsKept(first)
 }
 
 // runTask is a call that shares nothing with a request, as the work of a task.
@@ -212,6 +228,9 @@ func (t *tasks) runTask(own *toolCall, line *taskLine, after time.Duration) task
 		}
 		if err != nil {
 			end.Err = t.decoder.explained(ctx, own, own.named(err, own.shownName()))
+			if t.discloses {
+				end.Err = disclosed(end.Err)
+			}
 			return nil, end.Err
 		}
 		own.resp.Tool = own.tool
@@ -289,13 +308,15 @@ func (t *tasks) resume(r task.Record) (task.Run, task.Spec, error) {
 	own := ofPrepared(call, t.directory.seen(identity.NewContext(context.Background(), who), tool), cat, header)
 	own.maskAgain()
 	line := t.resumedLine(call, tool, r.Origin)
-	spec := task.Spec{About: errmap.About{ToolCall: true, Idempotent: tool.IsIdempotent()}, Origin: r.Origin, Ended: line.ended}
+	spec := task.Spec{
+		About: errmap.About{ToolCall: true, Idempotent: tool.IsIdempotent()}, Origin: r.Origin, Ended: line.ended,
+		View: func() string { return own.madeFor(call.GetView()) },
+	}
 	if call.GetApproval() != "" {
-		waiting, err := t.approvals.resume(own, call)
-		if err != nil {
+		var err error
+		if spec.Waits, err = t.approvals.resume(own, call); err != nil {
 			return nil, task.Spec{}, err
 		}
-		spec.Waits = waiting.waits
 	}
 	run := t.runTask(own, line, 0)
 	resumed := func(ctx context.Context, report func(string)) (*outriggerv1.ToolResult, *errmap.Error) {
@@ -418,7 +439,7 @@ func (t *tasks) ownTask(ctx context.Context, req *Request, id string) *Response 
 	if req.Span.IsRecording() {
 		req.Span.Link(telemetry.ReadContext(t.manager.Origin(ctx, req.Caller, id)))
 	}
-	message, err := t.manager.Answer(ctx, req.Caller, id, req.Message)
+	message, err := t.manager.Answer(ctx, req.Caller, id, req.Message, func(r *task.Record) { t.show(ctx, r) })
 	switch {
 	case errors.Is(err, task.ErrNotFound):
 		return &Response{Err: unknownTask(req)}
@@ -426,6 +447,34 @@ func (t *tasks) ownTask(ctx context.Context, req *Request, id string) *Response 
 		return &Response{Err: task.Canonical(ctx, err)}
 	}
 	return &Response{Message: message}
+}
+
+// show takes out of the copy of a task what was made for another view than its reader has.
+func (t *tasks) show(ctx context.Context, r *task.Record) {
+	if r.View == task.OwnWords || r.Task.GetCompletion() == nil {
+		return
+	}
+	var tool *catalog.Tool
+	if cat := t.directory.catalogs.Current(); cat != nil {
+		tool, _ = cat.Lookup(r.Tool)
+	}
+	if failed := t.rulebook.mayRead(ctx, tool, r.Tool, r.View); failed != nil {
+		r.Task.StatusMessage = ""
+		task.Fail(r.Task, failed)
+	}
+}
+
+// changed is a task on the feed as its reader is shown it. A copy that has ended is looked at again, for whom that was made.
+func (t *tasks) changed(ctx context.Context, caller, id string, own *outriggerv1.Task) {
+	if t.rulebook.rules == nil || own.GetCompletion() == nil {
+		return
+	}
+	r, err := t.manager.Record(ctx, caller, id)
+	if err != nil {
+		r = task.Record{Task: own}
+	}
+	r.Task = own
+	t.show(ctx, &r)
 }
 
 // unknownTask is the one answer for an id that is unknown, forgotten, tampered

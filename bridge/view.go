@@ -33,6 +33,24 @@ type views struct {
 	typesOf func(c *toolCall) *catalog.Catalog
 }
 
+// kept is what the caller in ctx sees of a tool's results, as what is kept of them has it; empty where that is all.
+func (p *rulebook) kept(ctx context.Context, tool *catalog.Tool) string {
+	if p.rules == nil {
+		return ""
+	}
+	return p.rules.View(identity.FromContext(ctx), tool).Kept()
+}
+
+// mayRead is the error of a caller in ctx who asks for a result of a tool that was made for what was seen of it then, if the caller
+// sees something else of it now. A nil tool is gone.
+func (p *rulebook) mayRead(ctx context.Context, tool *catalog.Tool, name, then string) *errmap.Error {
+	if tool != nil && p.kept(ctx, tool) == then || tool == nil && then == "" && (p.rules == nil || !p.rules.TreatsResults()) {
+		return nil
+	}
+	return errmap.New(errmap.PermissionDenied, errmap.Tool(name),
+		errmap.Message("Permission denied: the policy or the classes of the caller have changed since this result was made, so that it is not shown. Make the call again if it may have its effect twice"))
+}
+
 // upstream is the RPC backend of a call, as the caller in ctx may see it.
 func (s *sender) upstream(ctx context.Context, at *Backend, c *toolCall) Upstream {
 	if s.views == nil {
@@ -52,8 +70,8 @@ func (s *sender) seenBy(ctx context.Context, c *toolCall) *seen {
 	return s.views.of(ctx, s.of(c), c)
 }
 
-// all is the RPC backend with all that it answers, for what is not shown to a caller as it is.
-func (b *Backend) all() Upstream { return b.Upstream }
+// everything is the RPC backend with all that it answers, for what is not shown to a caller as it is.
+func (b *Backend) everything() Upstream { return b.Upstream }
 
 // treats reports whether there may be callers who do not see everything.
 func (s *sender) treats() bool { return s.views != nil && s.views.rules.TreatsResults() }
@@ -63,7 +81,7 @@ func (w *views) of(ctx context.Context, at *Backend, c *toolCall) *seen {
 	if view == nil {
 		return nil
 	}
-	c.isSeen = view.TreatsResult()
+	c.view, c.isSeen = view, view.TreatsResult()
 	return &seen{at: at, view: view, call: c, typesOf: w.typesOf}
 }
 
@@ -190,14 +208,20 @@ func (v *seen) checked(ctx context.Context, m *transcode.Message, wire []byte, i
 		}
 	}
 	t := v.call.tool.Whole()
-	if t.Declared == nil || t.Declared.Output == nil || !isResult {
+	if t.Declared == nil || t.Declared.Output == nil || !isResult && !t.Streams() {
 		return nil
 	}
 	text, err := m.ToJSON(nil, wire)
 	if err != nil {
 		return unvalued(outputError(err))
 	}
-	return unvalued(checkResult(ctx, t, text, true))
+	if isResult {
+		return unvalued(checkResult(ctx, t, text, true))
+	}
+	if v.call.req.Exchange != nil {
+		return nil // which is the service's own affair
+	}
+	return unvalued(resultError(t.CheckItem(ctx, text)))
 }
 
 // unvalued is an error of a check without what it says of values, which the caller may not see.

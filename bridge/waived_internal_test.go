@@ -9,12 +9,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/outrigger-mcp/outrigger/errmap"
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 )
 
@@ -141,4 +145,138 @@ func TestACallWaitsForAStoreThatIsAway(t *testing.T) {
 			t.Errorf("a store that does not come back: %v, it waits: %t", err, w.waits())
 		}
 	})
+}
+
+// waitingShop is what calls that wait for the local operator need, and such a call.
+func waitingShop() (*approvals, *catalog.Tool, *statev1.TaskCall) {
+	rule := approval.Rule{Name: "large", Callers: []string{"local"}, Count: 1, Within: time.Hour}
+	service := approval.New(approval.Options{
+		Store: approval.NewMemory(nil), Self: "r", Rule: func(string) (approval.Rule, bool) { return rule, true },
+		Operator: func(string) (approval.Approver, bool) { return approval.Approver{Name: "local"}, true },
+	})
+	a := &approvals{service: service, rulebook: &rulebook{strictRules{}}, directory: &directory{}}
+	a.tasks = &tasks{sender: &sender{deadlines: &deadlines{most: time.Minute}}}
+	tool := &catalog.Tool{Name: "shop.refund", Native: true, Input: schema.Fixed(&schema.Schema{}), Output: schema.Fixed(&schema.Schema{})}
+	return a, tool, &statev1.TaskCall{Caller: "tess", Tool: tool.Name, Wire: []byte("{}")}
+}
+
+// TestACallThatWasTakenToRunWaitsNoMore: a replica that takes it over begins it for the second time, which is bounded.
+func TestACallThatWasTakenToRunWaitsNoMore(t *testing.T) {
+	t.Parallel()
+	a, tool, call := waitingShop()
+	of := toApprove(tool, call.GetWire(), policy.Asks{Rule: "large", Approval: policy.Approval{Callers: []string{"local"}, Count: 1, Within: time.Hour}})
+	of.Requester, of.Principal = "tess", "tess"
+	record, err := a.service.Ask(t.Context(), of, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call.Approval = record.GetId()
+	for _, step := range []struct {
+		name  string
+		do    func() *errmap.Error
+		waits bool
+	}{
+		{"waiting", func() *errmap.Error { return nil }, true},
+		{"approved", func() *errmap.Error {
+			_, err := a.service.Decide(t.Context(), call.GetApproval(), approval.Approver{Name: "local"}, true, "yes")
+			return err
+		}, true},
+		{"running", func() *errmap.Error {
+			_, err := a.service.Claim(t.Context(), of, call.GetApproval(), true)
+			return err
+		}, false},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if waits, err := a.resume(&toolCall{tool: tool}, call); err != nil || (waits != nil) != step.waits {
+			t.Errorf("%s: it waits: %t, %v", step.name, waits != nil, err)
+		}
+	}
+}
+
+// TestATaskKnowsWhichApprovalItWaitsFor: one that is asked about anew is taken over with the approval of now.
+func TestATaskKnowsWhichApprovalItWaitsFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, tool, call := waitingShop()
+		again, err := proto.Marshal(call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manager := task.New(task.NewMemory(task.MemoryOptions{}), task.Options{})
+		w := &waitingCall{call: call}
+		out, err := manager.Start(t.Context(), task.Spec{Principal: "tess", Tool: tool.Name, Again: again, Waits: w.waits, Timeout: time.Hour},
+			func(ctx context.Context, report func(string)) (*outriggerv1.ToolResult, *errmap.Error) {
+				own := &toolCall{tool: tool, approved: &approvedCall{service: a.service}}
+				return nil, w.await(ctx, a, own, report)
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+		waitsFor := func() string {
+			synctest.Wait()
+			r, err := manager.Record(t.Context(), "tess", out.Task.GetTaskId())
+			stored := &statev1.TaskCall{}
+			if err != nil || proto.Unmarshal(r.Again, stored) != nil {
+				t.Fatalf("%v, %v", r, err)
+			}
+			return stored.GetApproval()
+		}
+		first := waitsFor()
+		time.Sleep(time.Second)
+		if failed := a.service.Cancel(t.Context(), first, "the rule was changed"); failed != nil {
+			t.Fatal(failed)
+		}
+		second := waitsFor()
+		if all, _ := a.service.List(t.Context(), false); first == "" || second == first || len(all) != 1 || all[0].GetId() != second {
+			t.Errorf("%q, then %q; %v", first, second, all)
+		}
+		if err := manager.Cancel(t.Context(), "tess", out.Task.GetTaskId()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestACallWhoseTokenIsGoneIsResumed as that of its caller, as the caller is now; not as another one.
+func TestACallWhoseTokenIsGoneIsResumed(t *testing.T) {
+	t.Parallel()
+	kept := &statev1.TaskIdentity{Name: "iss#ann", Source: "oauth", Issuer: "iss", Subject: "ann", Groups: []string{"desk"}, Standing: []byte("as then")}
+	for name, tc := range map[string]struct {
+		caller string
+		again  func(identity.Facts, []byte) *identity.Identity
+		code   errmap.Code
+	}{
+		"known": {"oauth:iss ann", func(f identity.Facts, standing []byte) *identity.Identity {
+			if f.Subject != "ann" || len(f.Groups) != 1 || string(standing) != "as then" {
+				t.Errorf("%+v %q", f, standing)
+			}
+			return identity.NewIdentityOf(identity.Grant{Name: "iss#ann", Tools: []string{"*"}}, f)
+		}, ""},
+		"another caller": {"oauth:iss bob", func(f identity.Facts, _ []byte) *identity.Identity {
+			return identity.NewIdentityOf(identity.Grant{Name: "iss#ann", Tools: []string{"*"}}, f)
+		}, errmap.PermissionDenied},
+		"unknown": {"oauth:iss ann", func(identity.Facts, []byte) *identity.Identity { return nil }, errmap.PermissionDenied},
+	} {
+		a, tool, call := waitingShop()
+		call.Caller, call.Identity, call.Who = tc.caller, kept, &statev1.TaskCaller{Name: "iss#ann", Source: "oauth"}
+		a.again = tc.again
+		of := toApprove(tool, call.GetWire(), policy.Asks{Rule: "large", Approval: policy.Approval{Callers: []string{"local"}, Count: 1, Within: time.Hour}})
+		of.Requester, of.Principal = "iss#ann", tc.caller
+		record, err := a.service.Ask(t.Context(), of, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		call.Approval = record.GetId()
+		if _, err := a.service.Decide(t.Context(), record.GetId(), approval.Approver{Name: "local"}, true, "yes"); err != nil {
+			t.Fatal(err)
+		}
+		own := &toolCall{tool: tool}
+		if _, err := a.resume(own, call); err != nil {
+			t.Fatal(err)
+		}
+		if err = own.approved.wait(t.Context(), func(string) {}); err == nil != (tc.code == "") || err != nil && err.Code != tc.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// maxKept is how many ended calls are kept of each kind: those that failed, and the others, which would push them out.
+	// maxKept is how many ended calls are kept of each kind: those that failed, of which each tool has a share, and the others, which
+	// would push them out.
 	maxKept = 500
 	// maxKeptText bounds each text of a call that is kept, in bytes.
 	maxKeptText = 512
@@ -33,8 +34,9 @@ type watched struct {
 
 	mu sync.Mutex
 	// last is the number of the last call that ended and was kept, also of those that are not any more.
-	last             uint64
-	failed, finished ring
+	last     uint64
+	failed   shares
+	finished ring
 }
 
 // Watch has calls that begin from now on timed step by step, and calls that succeed kept when they end, until stop is called for
@@ -71,6 +73,56 @@ func (r *ring) newest(to []known, after uint64, most int) (out []known, count in
 		}
 	}
 	return to, count
+}
+
+// shares hold calls that ended, in no order, with room for the calls of every tool: where it is full, the oldest call gives way of the
+// tools that have most of it. So a tool that fails all the time leaves those of others where they are.
+type shares struct {
+	calls []known
+	// counts are how many calls the tool of each has; of are the same by tool.
+	counts []*int
+	of     map[string]*int
+}
+
+func (s *shares) add(k known) {
+	count := s.of[k.tool]
+	if count == nil {
+		if s.of == nil {
+			s.of = map[string]*int{}
+		}
+		count = new(int)
+		s.of[k.tool] = count
+	}
+	*count++
+	if len(s.calls) < maxKept {
+		s.calls, s.counts = append(s.calls, k), append(s.counts, count)
+		return
+	}
+	at := 0
+	for i, n := range s.counts {
+		if most := s.counts[at]; *n > *most || *n == *most && s.calls[i].number < s.calls[at].number {
+			at = i
+		}
+	}
+	if *s.counts[at]--; *s.counts[at] == 0 {
+		delete(s.of, s.calls[at].tool)
+	}
+	s.calls[at], s.counts[at] = k, count
+}
+
+// newest is that of [ring].
+func (s *shares) newest(to []known, after uint64, most int) (out []known, count int) {
+	var found []*known
+	for i := range s.calls {
+		if s.calls[i].number > after {
+			found = append(found, &s.calls[i])
+		}
+	}
+	slices.SortFunc(found, func(a, b *known) int { return cmp.Compare(b.number, a.number) })
+	for _, k := range found[:max(0, min(most, len(found)))] {
+		to = append(to, *k)
+	}
+	return to, len(found)
 }
 
 // known is what is known of a call, in little memory and nothing of its arguments and its result.

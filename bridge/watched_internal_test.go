@@ -4,6 +4,7 @@ package bridge
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -37,5 +38,43 @@ func TestStagesHaveNames(t *testing.T) {
 			t.Errorf("stage %d is called %q", s, name)
 		}
 		seen[name] = true
+	}
+}
+
+// TestALoudToolLeavesOthersTheirShare: each tool keeps calls that failed, however often another one fails, and the newest of each.
+func TestALoudToolLeavesOthersTheirShare(t *testing.T) {
+	t.Parallel()
+	w := &watched{}
+	add := func(tool string, n int) {
+		for range n {
+			w.last++
+			w.failed.add(known{tool: tool, number: w.last, id: w.last})
+		}
+	}
+	add("quiet", 3)
+	add("other", 300)
+	add("loud", 20*maxKept)
+	add("late", 2)
+	got := map[string][]uint64{}
+	all, count := w.failed.newest(nil, 0, 2*maxKept)
+	for i, k := range all {
+		if got[k.tool] = append(got[k.tool], k.number); i > 0 && all[i-1].number <= k.number {
+			t.Fatalf("%d after %d", k.number, all[i-1].number)
+		}
+	}
+	if len(all) != maxKept || count != maxKept || len(got["quiet"]) != 3 || len(got["late"]) != 2 || len(got["other"]) < maxKept/2-5 || len(got["loud"]) < maxKept/2-5 {
+		t.Errorf("%d of %d calls: %d, %d, %d, %d", len(all), count, len(got["quiet"]), len(got["late"]), len(got["other"]), len(got["loud"]))
+	}
+	if newest := w.last - 2; got["loud"][0] != newest || got["other"][0] != 303 {
+		t.Errorf("the newest are %d and %d", got["loud"][0], got["other"][0])
+	}
+	if some, count := w.failed.newest(nil, w.last-10, 4); len(some) != 4 || count != 10 || some[0].number != w.last {
+		t.Errorf("%d of %d", len(some), count)
+	}
+	for i := range 3 * maxKept {
+		add("tool "+strconv.Itoa(i), 1)
+	}
+	if len(w.failed.of) > maxKept || len(w.failed.calls) != maxKept {
+		t.Errorf("%d tools, %d calls", len(w.failed.of), len(w.failed.calls))
 	}
 }

@@ -366,7 +366,7 @@ func NoSuchTool(path string, nearest ...string) Violation {
 
 // NotOffered returns METHOD_NOT_FOUND for something that is not offered here, named in the plural ("prompts").
 func NotOffered(what string) *Error {
-	return Because(MethodNotFound, what+" are not available; server/discover lists what is")
+	return Because(MethodNotFound, what+" are not available; the server's capabilities list what is")
 }
 
 // InvalidInput returns INVALID_TOOL_INPUT. Set structural for arguments of the wrong structure (error type SchemaError)

@@ -5,12 +5,14 @@ package blackbox_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -357,5 +359,110 @@ func TestRecordedErrorsLackSecrets(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(dir, "mcp_server", "envelope_validation", ".latest", "calls.jsonl"))
 	if err != nil || strings.Contains(string(text), "TAINTED") || strings.Contains(string(text), "7264") || !strings.Contains(string(text), "shop.v1.Order") {
 		t.Errorf("%v %s", err, text)
+	}
+}
+
+// TestAnAnswerIsForOneView: a repetition by a caller who sees something else now is an error, and no second call.
+func TestAnAnswerIsForOneView(t *testing.T) {
+	t.Parallel()
+	s, sees := &counting{}, &mcptest.Blind{}
+	parts := mcptest.Parts{From: mcptest.Files(shop(), "shop.v1.Shop"), Backend: mcptest.Upstream(s.call), Configure: both(ofShop, trusted, func(c *configv1.Config) {
+		c.Access.Policy = &configv1.Policy{
+			Classes: []*configv1.FieldClass{{Name: "pii", Groups: []string{"support"}, Otherwise: "mask"}}, Fields: map[string]string{"shop.v1.Said.text": "pii"},
+		}
+	})}
+	parts.Adjust.Rules = func(r mcptest.Rules) mcptest.Rules {
+		sees.Rules = r
+		return sees
+	}
+	b := mcptest.Pipe(t, parts)
+	for i, at := range []string{"", "*", ""} {
+		sees.At = at
+		got := b.Handle(t.Context(), keyed(b, "k", nil))
+		code, want := errmap.Code(""), `{"text":"********"}`
+		if i == 1 {
+			code, want = errmap.PermissionDenied, ""
+		}
+		if codeOf(got) != code || string(got.Result) != want || len(s.calls) != 1 {
+			t.Errorf("%d: %v %s, %d calls", i, got.Err, got.Result, len(s.calls))
+		}
+	}
+}
+
+// TestAnEffectThatMayHaveHappenedIsNotRepeated: where a call was sent and it is not known what became of it, a repetition says so, and
+// runs only if the tool may be repeated.
+func TestAnEffectThatMayHaveHappenedIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fails *errmap.Error // nil: the caller leaves
+		takes time.Duration
+		code  errmap.Code
+		again errmap.Code
+		tool  *configv1.ToolOptions
+		calls int
+	}{
+		"timeout":               {takes: time.Hour, code: errmap.Timeout, again: errmap.TransportError, calls: 1},
+		"broken off":            {fails: errmap.New(errmap.TransportError), code: errmap.TransportError, again: errmap.TransportError, calls: 1},
+		"cancelled":             {fails: errmap.New(errmap.Cancelled), code: errmap.Cancelled, again: errmap.TransportError, calls: 1},
+		"not reached":           {fails: errmap.New(errmap.Unavailable), code: errmap.Unavailable, calls: 2},
+		"of an idempotent tool": {fails: errmap.New(errmap.TransportError), code: errmap.TransportError, tool: &configv1.ToolOptions{Idempotent: new(true)}, calls: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &counting{takes: tc.takes, fails: []*errmap.Error{tc.fails}}
+				b := s.open(t, func(c *configv1.Config) {
+					c.Resilience.Retry.MaxAttempts = new(int32(1))
+					if tc.tool != nil {
+						c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "shop.v1.Shop/Burn", Tool: tc.tool})
+					}
+				})
+				first := b.Handle(t.Context(), keyed(b, "k", nil))
+				s.takes = 0
+				began := time.Now()
+				second := b.Handle(t.Context(), keyed(b, "k", nil))
+				if codeOf(first) != tc.code || codeOf(second) != tc.again || len(s.calls) != tc.calls || time.Since(began) != 0 {
+					t.Errorf("%v, then after %v %v, %d calls", first.Err, time.Since(began), second.Err, len(s.calls))
+				}
+				if tc.again != "" && (second.Err.CanRetry(true) || !strings.Contains(second.Err.Advice, "new key") || !strings.Contains(second.Err.Message, "is not known")) {
+					t.Errorf("%+v", second.Err)
+				}
+			})
+		})
+	}
+}
+
+// TestARepeatedFailureOfATypedCall is the status of the backend as it came, the second time too.
+func TestARepeatedFailureOfATypedCall(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	backend := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		calls.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"code":"failed_precondition","message":"password=hunter2 is wrong","details":[{"type":"google.rpc.RequestInfo","value":"CgFh"}]}`)
+	})
+	b := mcptest.Pipe(t, mcptest.Parts{
+		From: mcptest.Files(shop(), "shop.v1.Shop"), Behind: "connect+" + mcptest.Serve(t, backend), Configure: both(ofShop, trusted),
+	})
+	url, client := b.Serve(t), mcptest.Client(t, 1)
+	ask := func() string {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/shop.v1.Shop/Burn", strings.NewReader(`{"name":"a"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set(idempotencyHeader, "k")
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		raw, err := io.ReadAll(resp.Body)
+		return fmt.Sprint(resp.StatusCode, string(raw), err)
+	}
+	first, second := ask(), ask()
+	if first != second || !strings.Contains(first, "hunter2") || !strings.Contains(first, "RequestInfo") || calls.Load() != 1 {
+		t.Errorf("%s, then %s; %d calls", first, second, calls.Load())
 	}
 }

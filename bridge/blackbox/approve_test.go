@@ -3,9 +3,13 @@
 package blackbox_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +19,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -140,7 +145,7 @@ func TestTheHandle(t *testing.T) {
 	t.Parallel()
 	g := newGated(t, func(c *configv1.Config) {
 		ruled(approved(nil))(c)
-		c.Access.Approvals = &configv1.Approvals{StructuredDenials: true}
+		c.Experimental = []string{"structured-denials"}
 	})
 	const call = `{"name":"fleet.cancel_order","arguments":{"orderId":"1001"}`
 	status, first := askRPC(t, g, call+"}")
@@ -152,6 +157,21 @@ func TestTheHandle(t *testing.T) {
 	withHandle := call + `,"_meta":{"dev.outrigger/approval":"` + data.Approval.Handle + `"}}`
 	if _, again := askRPC(t, g, withHandle); again.Error.Data.Approval.ID != data.Approval.ID {
 		t.Errorf("another approval: %+v", again)
+	}
+	// MCP has the envelope of the draft, and takes its handle back; one that is not the caller's is no reason to refuse a call.
+	ann := modernClient{t: t, bridge: g.bridge, caller: "ann"}
+	const cancel = `"name":"fleet_cancel_order","arguments":{"orderId":"1001"}`
+	asked := ann.send("tools/call", cancel).raw
+	if !strings.Contains(asked, `"io.modelcontextprotocol/authorization":{"reason":"insufficient_authorization","remediation":"available","authorizationContextId":"`) {
+		t.Errorf("no envelope: %s", asked)
+	}
+	id := between(t, asked, `"approval":{"id":"`, `"`)
+	for _, handle := range []string{between(t, asked, `"authorizationContextId":"`, `"`), "authzctx_of_another"} {
+		ann.capabilities = `{},"io.modelcontextprotocol/authorization-context-id":"` + handle + `"` // the member of _meta behind them
+		again := ann.send("tools/call", cancel).raw
+		if got := between(t, again, `"approval":{"id":"`, `"`); got != id {
+			t.Errorf("with %s: another approval: %s", handle, again)
+		}
 	}
 	g.bridge.Decide(t, data.Approval.ID, false, "not on a Friday")
 	_, denied := askRPC(t, g, withHandle)
@@ -183,7 +203,9 @@ func TestBoundArguments(t *testing.T) {
 func TestACallThatWaitsAsATask(t *testing.T) {
 	t.Parallel()
 	for _, approve := range []bool{true, false} {
-		g := newGated(t, ruled(approved(func(a *configv1.PolicyApproval) { a.Within = durationpb.New(time.Hour) })))
+		g := newGated(t, both(ruled(approved(func(a *configv1.PolicyApproval) { a.Within = durationpb.New(time.Hour) })), func(c *configv1.Config) {
+			c.Experimental = []string{"structured-denials"}
+		}))
 		ann := modernClient{t: t, bridge: g.bridge, caller: "ann", capabilities: withTasks}
 		order := g.order(t)
 		reply := ann.send("tools/call", fmt.Sprintf(`"name":"fleet_cancel_order","arguments":{"orderId":"%d"}`, order)).raw
@@ -204,6 +226,9 @@ func TestACallThatWaitsAsATask(t *testing.T) {
 		if !approve {
 			want, calls = "denied by local: as agreed", 0
 		}
+		if !approve && !strings.Contains(reply, `"denial":{"availability":"unavailable"}`) {
+			t.Errorf("the task does not say that asking cannot help: %s", reply)
+		}
 		if !strings.Contains(reply, want) || g.cancelled.Load() != calls {
 			t.Errorf("approve %t: %d calls, %s", approve, g.cancelled.Load(), reply)
 		}
@@ -223,6 +248,12 @@ func TestWhatCannotWait(t *testing.T) {
 		got := rig.Handle(t.Context(), toolCall(rig, one.Name, `{"items":[{}]}`))
 		if got.Err == nil || got.Err.Code != errmap.PermissionDenied && got.Err.Code != errmap.InvalidToolInput {
 			t.Errorf("%s: %v", one.Name, got.Err)
+		}
+	}
+	for _, uri := range []string{"lagoon://orders/1001", "lagoon://vehicles/1"} {
+		got := rig.Handle(t.Context(), &mcptest.Call{Question: &outriggerv1.ReadResourceRequest{Uri: uri}})
+		if got.Err == nil || got.Err.Code != errmap.PermissionDenied {
+			t.Errorf("%s: %v", uri, got.Err)
 		}
 	}
 	if n := len(rig.Waiting(t)); n > 0 {
@@ -250,4 +281,43 @@ func between(t *testing.T, text, from, to string) string {
 		t.Fatalf("no %s: %s", from, text)
 	}
 	return got
+}
+
+// TestAPreviewThatIsWithheldIsShownAsThat: an approver who does not see all that the tool's messages can have learns that. Others see what
+// the requester saw.
+func TestAPreviewThatIsWithheldIsShownAsThat(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "operators.yaml")
+	entry := func(name, classes string) string {
+		return fmt.Sprintf("- {name: %s, role: operate, groups: [desk], classes: [%s], token_sha256: ['%x']}\n", name, classes, sha256.Sum256([]byte(name+strings.Repeat("x", 32))))
+	}
+	if err := os.WriteFile(file, []byte("operators:\n"+entry("olive", "pii")+entry("otto", "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all := rule("all", "approve", "true", "shop.*")
+	all.Approve = &configv1.PolicyApproval{Groups: []string{"desk"}}
+	s := &shopkeeper{}
+	ann := s.open(t, both(ruled(all), func(c *configv1.Config) {
+		c.Listeners.AdminTokensFile = file
+		c.Access.Policy.Classes = []*configv1.FieldClass{{Name: "pii", Groups: []string{"support"}}}
+		c.Access.Policy.Fields = map[string]string{"shop.v1.Said.text": "pii"}
+	}))
+	ann.send("tools/call", `"name":"shop_delete","arguments":{"name":"a"}`)
+	id, operated := ann.bridge.Waiting(t)[0], ann.bridge.Operators(t)
+	for name, want := range map[string]string{"olive": `"preview":"{}"`, "otto": "The preview is not shown: it may say what you may not see."} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, operated+"/approvals/"+id, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+name+strings.Repeat("x", 32))
+		resp, err := mcptest.Client(t, 1).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if got := string(raw); !strings.Contains(got, want) {
+			t.Errorf("%s: %d %s", name, resp.StatusCode, got)
+		}
+	}
 }

@@ -228,7 +228,7 @@ func TestCatalogModes(t *testing.T) {
 		}
 		return len(got.Msg.GetTools()), ""
 	}
-	every, three := &outriggerv1.ListToolsRequest{}, &outriggerv1.ListToolsRequest{Compact: true}
+	every, few := &outriggerv1.ListToolsRequest{}, &outriggerv1.ListToolsRequest{Compact: true}
 	above := func(bytes int) func(*configv1.Config) {
 		return func(c *configv1.Config) {
 			c.Catalog.Mode, c.Catalog.CompactAboveBytes = proto.String("auto"), proto.Int32(int32(bytes))
@@ -243,17 +243,17 @@ func TestCatalogModes(t *testing.T) {
 		want      int
 	}{
 		{"full", nil, nil, all},
-		{"compact", compacted, nil, 3},
+		{"compact", compacted, nil, 4},
 		{"compact, all asked for", compacted, every, all},
 		{"auto, at the budget", above(size), nil, all},
-		{"auto, above it", above(size - 1), nil, 3},
-		{"auto, compact asked for", above(size), three, 3},
+		{"auto, above it", above(size - 1), nil, 4},
+		{"auto, compact asked for", above(size), few, 4},
 	} {
 		if got, code := listed(tc.configure, tc.form); code != "" || got != tc.want {
 			t.Errorf("%s: %d tools, %v, want %d", tc.name, got, code, tc.want)
 		}
 	}
-	if _, code := listed(nil, three); code != errmap.MethodNotFound {
+	if _, code := listed(nil, few); code != errmap.MethodNotFound {
 		t.Errorf("compact asked for where there is none: %v", code)
 	}
 	b := fake(t, mcptest.Echo, nil)

@@ -24,6 +24,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -489,6 +490,83 @@ func TestReplayedPreviews(t *testing.T) {
 		}
 		if got := ann.sendRaw(fmt.Sprintf(call, tool, false)).raw; strings.Contains(got, "would delete a") {
 			t.Errorf("%s: %s", tool, got)
+		}
+	}
+}
+
+// TestAPreviewOnEveryEdge: the form of a call that previews, on every edge and in every dialect, with neither effect nor question. What is
+// no preview, is refused as before.
+func TestAPreviewOnEveryEdge(t *testing.T) {
+	t.Parallel()
+	const meta = `"_meta":{"dev.outrigger/preview":%t}`
+	grpc := []string{"Content-Type", "application/grpc", "Te", "trailers"}
+	framedCall := func(tool string, preview bool) string {
+		in, _ := proto.Marshal(&outriggerv1.ToolCall{
+			ToolName: tool, ArgumentsForm: &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: []byte(`{"name":"a"}`)},
+			MetaForm: &outriggerv1.ToolCall_MetaJson{MetaJson: fmt.Appendf(nil, `{"dev.outrigger/preview":%t}`, preview)},
+		})
+		return framed(in)
+	}
+	plain := func(preview bool, tool string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":%q,"arguments":{"name":"a"},`+meta+`}}`, tool, preview)
+	}
+	ways := map[string]func(g *taintRig, tool string, preview bool) string{
+		"/rpc": func(g *taintRig, tool string, preview bool) string {
+			return g.post(t, g.one, "/rpc", plain(preview, tool))
+		},
+		"/rpc, in a batch": func(g *taintRig, tool string, preview bool) string {
+			return g.post(t, g.one, "/rpc", "["+plain(preview, tool)+"]")
+		},
+		"MCP, modern": func(g *taintRig, tool string, preview bool) string {
+			name := strings.ReplaceAll(tool, ".", "_")
+			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{"name":"a"},"_meta":{"dev.outrigger/preview":%t,`+
+				`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, name, preview)
+			return g.post(t, g.one, "/mcp", body, "Accept", eitherForm, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", name)
+		},
+		"MCP, legacy": func(g *taintRig, tool string, preview bool) string {
+			return g.post(t, g.two, "/mcp", plain(preview, strings.ReplaceAll(tool, ".", "_")), "Accept", eitherForm, "Mcp-Protocol-Version", "2025-11-25")
+		},
+		"stdio": func(g *taintRig, tool string, preview bool) string {
+			var out bytes.Buffer
+			if err := g.rig.Stdio(t.Context(), strings.NewReader(plain(preview, tool)+"\n"), &out); err != nil {
+				t.Error(err)
+			}
+			return out.String()
+		},
+		"ToolService": func(g *taintRig, tool string, preview bool) string {
+			return g.post(t, g.one, "/outrigger.v1.ToolService/CallTool", fmt.Sprintf(`{"tool_name":%q,"arguments":{"name":"a"},"meta":{"dev.outrigger/preview":%t}}`, tool, preview))
+		},
+		"ToolService, gRPC": func(g *taintRig, tool string, preview bool) string {
+			return g.post(t, g.two, "/outrigger.v1.ToolService/CallTool", framedCall(tool, preview), grpc...)
+		},
+		"ToolService, events": func(g *taintRig, tool string, preview bool) string {
+			return g.post(t, g.two, "/outrigger.v1.ToolService/CallToolStream", framedCall(tool, preview), grpc...)
+		},
+		"ToolService, Exchange": func(g *taintRig, tool string, preview bool) string {
+			in, _ := proto.Marshal(&outriggerv1.Envelope{Message: &outriggerv1.Envelope_Request{Request: &outriggerv1.Request{
+				Id: &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: "1"}}, Method: "tools/call",
+				ParamsForm: &outriggerv1.Request_ParamsJson{ParamsJson: fmt.Appendf(nil, `{"name":%q,"arguments":{"name":"a"},`+meta+`}`, tool, preview)},
+			}}})
+			return g.post(t, g.two, "/outrigger.v1.ToolService/Exchange", framed(in), grpc...)
+		},
+	}
+	for name, way := range ways {
+		s := &shopkeeper{}
+		rig := s.open(t, nil).bridge
+		g := &taintRig{rig: rig, url: rig.Serve(t), one: mcptest.Client(t, 1), two: mcptest.Client(t, 2)}
+		for _, tool := range []string{"shop.delete", "shop.drop"} {
+			if got := way(g, tool, true); leak(got, "would delete a") == "" || !strings.Contains(got, "nothing was changed") {
+				t.Errorf("%s: %s as a preview: %.1000s", name, tool, got)
+			}
+			if got := way(g, tool, false); leak(got, "would delete a") != "" || !strings.Contains(got, "Destructive tool blocked") {
+				t.Errorf("%s: %s: %.1000s", name, tool, got)
+			}
+		}
+		if got := way(g, "shop.burn", true); !strings.Contains(got, "Destructive tool blocked") || leak(got, "deleted") != "" {
+			t.Errorf("%s: a tool without a preview: %.1000s", name, got)
+		}
+		if !slices.Equal(s.previews, []string{"a", "a"}) || len(s.effects) > 0 {
+			t.Errorf("%s: previews %v, effects %v", name, s.previews, s.effects)
 		}
 	}
 }

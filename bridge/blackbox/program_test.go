@@ -276,7 +276,7 @@ func TestAStateOfAProgramCountsOnce(t *testing.T) {
 	}
 }
 
-// TestAProgramWaitsForApproval: it is told a handle, and goes on with it where it was when others have approved.
+// TestAProgramWaitsForApproval: its error has a handle, and it goes on with it where it was when others have approved.
 func TestAProgramWaitsForApproval(t *testing.T) {
 	t.Parallel()
 	var backend calledRPCs

@@ -187,6 +187,11 @@ func consent(asked modernAnswer) string {
 	return `,"inputResponses":{"outrigger_confirm":{"action":"accept","content":{"confirm":true}}},"requestState":` + string(asked.Result["requestState"])
 }
 
+// isNo reports whether an answer says no: one that closes the question, or whose form cannot be read, does not.
+func isNo(answer string) bool {
+	return strings.Contains(answer, `"decline"`) || strings.Contains(answer, `"confirm":false`)
+}
+
 // A consent that can be used again, or for something else, is none.
 func TestAConsentIsForOneRunOfWhatWasAsked(t *testing.T) {
 	t.Parallel()
@@ -222,13 +227,16 @@ func TestAConsentIsForOneRunOfWhatWasAsked(t *testing.T) {
 		if got.toolError() != "DESTRUCTIVE_BLOCKED" && got.text("resultType") != "input_required" {
 			t.Errorf("%s: %s", answer, got.raw)
 		}
+		if strings.Contains(got.raw, "said no") != isNo(answer) && got.toolError() != "" {
+			t.Errorf("%s: %s", answer, got.raw)
+		}
 	}
 	if n := ranTimes(rig.Native, "shred") + ranTimes(rig.Native, "burn"); n != 0 {
 		t.Fatalf("without consent a tool ran %d times", n)
 	}
 
 	// There is nothing to fill in. The last is the answer to the question of an earlier version.
-	for i, answer := range []string{`{"action":"accept"}`, `{"action":"accept","content":{}}`, `{"action":"accept","content":{ }}`, `{"action":"accept","content":{"confirm":true}}`} {
+	for i, answer := range []string{`{"action":"accept"}`, `{"action":"accept","content":{}}`, `{"action":"accept","content":{ }}`, `{"action":"accept","content":null}`, `{"action":"accept","content":{"confirm":true}}`} {
 		burn := fmt.Sprintf(`"name":"burn","arguments":{"letter":%d}`, i)
 		state := string(ann.send("tools/call", burn).Result["requestState"])
 		if got := ann.send("tools/call", burn+`,"inputResponses":{"outrigger_confirm":`+answer+`},"requestState":`+state); got.toolError() != "" || ranTimes(rig.Native, "burn") != i+1 {

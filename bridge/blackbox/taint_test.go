@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -35,6 +34,8 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
+	optionsv1 "github.com/outrigger-mcp/outrigger/proto/options"
 )
 
 // taint is in every value of the tainted service's messages that has a class.
@@ -48,6 +49,51 @@ func taintedFields() []string {
 	return []string{
 		"shop.v1.Customer.email", "shop.v1.Customer.labels", "shop.v1.Customer.facts", "shop.v1.Customer.phones", "shop.v1.Customer.photo",
 		"shop.v1.Address.street", "shop.v1.Conflict.email",
+	}
+}
+
+// How the fields of a tainted service get their class.
+const (
+	byPolicy  = "fields of the policy"
+	byOption  = "options of the fields"
+	byOverlay = "paths of the overlay"
+)
+
+// taintPaths are the same fields by their paths in the results of the methods. Details of errors are no part of a result.
+func taintPaths() []string {
+	return []string{
+		"email", "labels", "facts", "phones", "photo", "home.street",
+		"customers.email", "customers.labels", "customers.facts", "customers.phones", "customers.photo", "customers.home.street",
+	}
+}
+
+// classify gives the fields their class.
+func classify(c *configv1.Config, marks string) {
+	switch marks {
+	case byPolicy:
+		for _, name := range taintedFields() {
+			c.Access.Policy.Fields[name] = "pii"
+		}
+	case byOverlay:
+		c.Access.Policy.Fields["shop.v1.Conflict.email"] = "pii"
+		paths := map[string]string{}
+		for _, path := range taintPaths() {
+			paths[path] = "pii"
+		}
+		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "shop.v1.Shop/*", VisibleTo: paths})
+	}
+}
+
+// markOptions gives the fields of a file their class by an option.
+func markOptions(file *descriptorpb.FileDescriptorProto) {
+	file.Dependency = append(file.Dependency, "outrigger/v1/options.proto")
+	for _, m := range file.GetMessageType() {
+		for _, fd := range m.GetField() {
+			if slices.Contains(taintedFields(), file.GetPackage()+"."+m.GetName()+"."+fd.GetName()) {
+				fd.Options = &descriptorpb.FieldOptions{}
+				proto.SetExtension(fd.GetOptions(), optionsv1.E_Field, &optionsv1.FieldOptions{VisibleTo: "pii"})
+			}
+		}
 	}
 }
 
@@ -65,14 +111,14 @@ func taintField(name string, number int32, kind descriptorpb.FieldDescriptorProt
 }
 
 // taintDescriptors are those of the tainted service, shop.v1.Shop.
-func taintDescriptors() *descriptorpb.FileDescriptorSet {
+func taintDescriptors(marks string) *descriptorpb.FileDescriptorSet {
 	const (
 		text    = descriptorpb.FieldDescriptorProto_TYPE_STRING
 		number  = descriptorpb.FieldDescriptorProto_TYPE_INT32
 		raw     = descriptorpb.FieldDescriptorProto_TYPE_BYTES
 		message = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE
 	)
-	set := mcptest.Descriptors(longrunningpb.File_google_longrunning_operations_proto)
+	set := mcptest.Descriptors(longrunningpb.File_google_longrunning_operations_proto, optionsv1.File_outrigger_v1_options_proto)
 	structs := mcptest.Descriptors((&outriggerv1.ToolResult{}).ProtoReflect().Descriptor().ParentFile())
 	for _, file := range structs.GetFile() {
 		has := slices.ContainsFunc(set.GetFile(), func(other *descriptorpb.FileDescriptorProto) bool { return other.GetName() == file.GetName() })
@@ -117,6 +163,9 @@ func taintDescriptors() *descriptorpb.FileDescriptorSet {
 			method("Chat", ".shop.v1.Customer", true, true), begin,
 		}}},
 	})
+	if marks == byOption {
+		markOptions(set.GetFile()[len(set.GetFile())-1])
+	}
 	return set
 }
 
@@ -219,19 +268,26 @@ func operation(mode string) []byte {
 
 // taintRig is a sidecar in front of the tainted service.
 type taintRig struct {
-	backend  *tainted
-	url, dir string
-	one, two *http.Client
-	rig      *mcptest.Rig
-	logged   *observer.ObservedLogs
+	backend   *tainted
+	otherwise string
+	url, dir  string
+	one, two  *http.Client
+	rig       *mcptest.Rig
+	logged    *observer.ObservedLogs
 }
 
 // newTaintRig starts one; otherwise is what callers get in the place of values of the class, empty without a policy.
 func newTaintRig(t *testing.T, otherwise string, rules func(mcptest.Rules) mcptest.Rules) *taintRig {
 	t.Helper()
-	out := &taintRig{backend: &tainted{}, dir: t.TempDir(), one: mcptest.Client(t, 1), two: mcptest.Client(t, 2)}
+	return newMarkedRig(t, byPolicy, otherwise, rules, nil)
+}
+
+// newMarkedRig is the same for one of the ways in which fields get a class, with a configuration that may be changed further.
+func newMarkedRig(t *testing.T, marks, otherwise string, rules func(mcptest.Rules) mcptest.Rules, configure func(*configv1.Config)) *taintRig {
+	t.Helper()
+	out := &taintRig{backend: &tainted{}, otherwise: otherwise, dir: t.TempDir(), one: mcptest.Client(t, 1), two: mcptest.Client(t, 2)}
 	out.backend.mode.Store("ok")
-	parts := mcptest.Parts{From: mcptest.Files(taintDescriptors(), "shop.v1.Shop", "google.longrunning.Operations"), Behind: mcptest.Serve(t, out.backend)}
+	parts := mcptest.Parts{From: mcptest.Files(taintDescriptors(marks), "shop.v1.Shop", "google.longrunning.Operations"), Behind: mcptest.Serve(t, out.backend)}
 	parts.Adjust.Rules = rules
 	core, logged := observer.New(zap.DebugLevel)
 	parts.Log, out.logged = zap.New(core), logged
@@ -244,17 +300,21 @@ func newTaintRig(t *testing.T, otherwise string, rules func(mcptest.Rules) mcpte
 			c.Access.Policy = &configv1.Policy{
 				Classes: []*configv1.FieldClass{{Name: "pii", Callers: []string{"support"}, Otherwise: otherwise}}, Fields: map[string]string{},
 			}
-			for _, name := range taintedFields() {
-				c.Access.Policy.Fields[name] = "pii"
-			}
+			classify(c, marks)
 		}
+		c.Backend.Metadata.Outbound = []string{"x-shop-*"} // a pattern lets nothing through that a caller may not see
 		on := true
 		c.Tools = append(c.Tools,
 			&configv1.ToolOverlay{Method: "shop.v1.Shop/Slow", Tool: &configv1.ToolOptions{TaskSupport: "optional"}},
-			&configv1.ToolOverlay{Method: "shop.v1.Shop/List", Tool: &configv1.ToolOptions{ResultBudget: proto.Int64(200)}},
+			&configv1.ToolOverlay{Method: "shop.v1.Shop/List", Tool: &configv1.ToolOptions{ResultBudget: proto.Int64(200)}, Resource: &configv1.ResourceOptions{
+				UriTemplate: "shop://people/{name}", ItemsField: "customers", NameField: "email",
+			}},
 			&configv1.ToolOverlay{Method: "shop.v1.Shop/Feed", Tool: &configv1.ToolOptions{Watch: &on}},
 			&configv1.ToolOverlay{Method: "shop.v1.Shop/Get", Resource: &configv1.ResourceOptions{UriTemplate: "shop://customers/{id}"}},
 		)
+		if configure != nil {
+			configure(c)
+		}
 	}
 	out.rig = mcptest.Pipe(t, parts)
 	out.url = out.rig.Serve(t)
@@ -293,7 +353,7 @@ func (g *taintRig) post(t *testing.T, client *http.Client, path, body string, he
 func (g *taintRig) modern(t *testing.T, method, name, params, capabilities, accept string) string {
 	t.Helper()
 	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `,"progressToken":1}`
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,%s}}`, method, params, meta)
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`, method, strings.TrimPrefix(params+","+meta, ","))
 	header := []string{"Accept", accept, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method}
 	if name != "" {
 		header = append(header, "Mcp-Name", name)
@@ -356,6 +416,13 @@ func taintWays() []taintWay {
 			in, _ := proto.Marshal(&outriggerv1.ToolCall{ToolName: tool, ArgumentsForm: &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: []byte(arguments(tool))}})
 			return g.post(t, g.two, "/outrigger.v1.ToolService/CallToolStream", framed(in), "Content-Type", "application/grpc", "Te", "trailers")
 		}},
+		{"ToolService, Exchange", func(t *testing.T, g *taintRig, tool string) string {
+			in, _ := proto.Marshal(&outriggerv1.Envelope{Message: &outriggerv1.Envelope_Request{Request: &outriggerv1.Request{
+				Id: &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: "1"}}, Method: "tools/call",
+				ParamsForm: &outriggerv1.Request_ParamsJson{ParamsJson: []byte("{" + call(tool) + "}")},
+			}}})
+			return g.post(t, g.two, "/outrigger.v1.ToolService/Exchange", framed(in), "Content-Type", "application/grpc", "Te", "trailers")
+		}},
 	}
 	for name, contentType := range map[string]string{
 		"gRPC": "application/grpc", "gRPC in JSON": "application/grpc+json", "gRPC-Web": "application/grpc-web", "gRPC-Web in JSON": "application/grpc-web+json",
@@ -400,10 +467,10 @@ func otherWays() []taintWay {
 				t.Errorf("no task: %s", out)
 				return out
 			}
-			for !strings.Contains(out, `"completed"`) && !strings.Contains(out, `"failed"`) && t.Context().Err() == nil {
-				runtime.Gosched()
+			testkit.Until(t, "the task ends", func() bool {
 				out = g.modern(t, "tasks/get", id[1], `"taskId":"`+id[1]+`"`, tasks, eitherForm)
-			}
+				return strings.Contains(out, `"completed"`) || strings.Contains(out, `"failed"`)
+			})
 			return out
 		}},
 		{"resource", func(t *testing.T, g *taintRig, _ string) string {
@@ -417,9 +484,15 @@ func otherWays() []taintWay {
 			out := g.modern(t, "tools/call", "shop_list", `"name":"shop_list","arguments":{"id":"1"}`, "{}", eitherForm)
 			uri := regexp.MustCompile(`outrigger://results/[A-Za-z0-9._~-]+`).FindString(out)
 			if uri == "" {
+				if mode := g.backend.mode.Load(); mode == "ok" && g.otherwise != "deny" && !strings.Contains(out, "RESOURCE_EXHAUSTED") {
+					t.Errorf("nothing is held: %.1000s", out)
+				}
 				return out
 			}
 			return out + g.modern(t, "resources/read", uri, `"uri":"`+uri+`"`, "{}", eitherForm)
+		}},
+		{"resource list", func(t *testing.T, g *taintRig, _ string) string {
+			return g.modern(t, "resources/list", "", "", "{}", eitherForm)
 		}},
 		{"fields", func(t *testing.T, g *taintRig, _ string) string {
 			return g.post(t, g.one, "/rpc", `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"shop.get","arguments":{"id":"1"},"_meta":{"dev.outrigger/fields":"name,extra"}}}`)
@@ -512,10 +585,13 @@ var taintModes = []string{"ok", "error", "break", "invalid"}
 // is in records and in the audit trail. Values without a class do leave.
 func TestNoTaintLeaves(t *testing.T) {
 	t.Parallel()
-	for _, otherwise := range []string{"hide", "mask", "hash", "deny"} {
-		t.Run(otherwise, func(t *testing.T) {
+	for name, marks := range map[string]string{
+		"hide": byPolicy, "mask": byPolicy, "hash": byPolicy, "deny": byPolicy, "hide ": byOption, "mask  ": byOverlay,
+	} {
+		otherwise := strings.TrimSpace(name)
+		t.Run(otherwise+", "+marks, func(t *testing.T) {
 			t.Parallel()
-			g := newTaintRig(t, otherwise, nil)
+			g := newMarkedRig(t, marks, otherwise, nil, nil)
 			for _, mode := range taintModes {
 				g.each(t, mode, func(name, out string) {
 					if form := leak(out, taint); form != "" {
@@ -553,6 +629,29 @@ func TestTheTaintIsThere(t *testing.T) {
 	}
 }
 
+// What is too large to leave is named by its size.
+func TestNoTaintLeavesOverABound(t *testing.T) {
+	t.Parallel()
+	g := newMarkedRig(t, byOption, "mask", nil, resultBytes(64))
+	refused := 0
+	for _, mode := range taintModes {
+		g.each(t, mode, func(name, out string) {
+			if form := leak(out, taint); form != "" {
+				t.Errorf("%s: the taint leaves (%s): %.2000s", name, form, out)
+			}
+			if strings.Contains(strings.ToLower(out), "resource_exhausted") {
+				refused++
+			}
+		})
+	}
+	if refused == 0 {
+		t.Error("nothing is too large")
+	}
+	if form := leak(g.kept(t), taint); form != "" {
+		t.Errorf("the taint is kept (%s)", form)
+	}
+}
+
 // TestEachPlaceIsNeeded: with each place where answers come in taken out, a taint leaves.
 func TestEachPlaceIsNeeded(t *testing.T) {
 	t.Parallel()
@@ -566,12 +665,18 @@ func TestEachPlaceIsNeeded(t *testing.T) {
 				rules.Rules = r
 				return rules
 			})
-			leaks := 0
+			leaks, inHeaders := 0, 0
 			g.each(t, "ok", func(_, out string) {
 				if leak(out, taint) != "" {
 					leaks++
 				}
+				if strings.Contains(out, "X-Shop-Note: "+taint) {
+					inHeaders++
+				}
 			})
+			if at == "(*sender).callRPC" && inHeaders == 0 {
+				t.Error("no metadata leaks")
+			}
 			if leaks == 0 || rules.Uses() == 0 {
 				t.Errorf("%d of %d uses leak", leaks, rules.Uses())
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ import (
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // support is the context of a caller who sees the class of the tainted values.
@@ -36,6 +38,22 @@ func all(o *mcptest.Outcome) string {
 func TestRecordsKeepNoValuesOfAClass(t *testing.T) {
 	t.Parallel()
 	g := newTaintRig(t, "hide", nil)
+	if kept := keptOf(t, g); len(kept) > 0 {
+		t.Errorf("it is kept: %.1500s", kept[0])
+	}
+	rules := &mcptest.Blind{Records: true}
+	g = newTaintRig(t, "hide", func(r mcptest.Rules) mcptest.Rules {
+		rules.Rules = r
+		return rules
+	})
+	if kept := keptOf(t, g); len(kept) == 0 || rules.Uses() == 0 {
+		t.Error("records keep nothing of a class, whatever the rules say of them")
+	}
+}
+
+// keptOf calls tools for a caller who sees everything, and returns the lines with a value of a class that are kept.
+func keptOf(t *testing.T, g *taintRig) (found []string) {
+	t.Helper()
 	for _, tool := range []string{"shop.get", "shop.list", "shop.feed", "shop.import"} {
 		got := g.rig.Handle(support(t), &mcptest.Call{Tool: tool, Arguments: `{"id":"1"}`})
 		if leak(all(got), taint) == "" {
@@ -57,9 +75,10 @@ func TestRecordsKeepNoValuesOfAClass(t *testing.T) {
 	for line := range strings.SplitSeq(kept, "\n") {
 		// The text of an error is the backend's own, and is recorded for callers who may read it.
 		if form := leak(line, taint); form != "" && !strings.Contains(line, `"TOOL_EXECUTION_FAILED"`) {
-			t.Errorf("it is kept (%s): %.1500s", form, line)
+			found = append(found, line)
 		}
 	}
+	return found
 }
 
 // The newest message of a watch is one for all readers, and each sees its own part of it.
@@ -227,5 +246,45 @@ func TestEachPlaceOfNativeToolsIsNeeded(t *testing.T) {
 		if leak(got, taint) == "" {
 			t.Errorf("%s is not needed: %s", at, got)
 		}
+	}
+}
+
+// What is kept for a caller is for what it saw then: where the policy or its classes have changed it gets an error, and what was kept
+// again once they are as before.
+func TestWhatIsKeptIsForOneView(t *testing.T) {
+	t.Parallel()
+	const nothing, everything = "", "*"
+	for name, blind := range map[string][2]string{"a class is taken away": {everything, nothing}, "a class is given": {nothing, everything}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sees := &mcptest.Blind{At: blind[0]}
+			g := newTaintRig(t, "mask", func(r mcptest.Rules) mcptest.Rules {
+				sees.Rules = r
+				return sees
+			})
+			ask := func(question proto.Message) string {
+				return all(g.rig.Handle(t.Context(), &mcptest.Call{Question: question, Tasks: true, Caller: "ann"}))
+			}
+			begun := g.rig.Handle(t.Context(), &mcptest.Call{Tool: "shop.slow", Arguments: `{"id":"1"}`, Tasks: true, Caller: "ann"})
+			large := all(g.rig.Handle(t.Context(), &mcptest.Call{Tool: "shop.list", Arguments: `{"id":"1"}`, Caller: "ann", Budget: 200}))
+			kept := map[string]proto.Message{
+				"task": &outriggerv1.GetTaskRequest{TaskId: begun.Outcome.GetTask().GetTaskId()},
+				"held": &outriggerv1.ReadResourceRequest{Uri: regexp.MustCompile(`outrigger://results/[A-Za-z0-9._~-]+`).FindString(large)},
+			}
+			testkit.Until(t, "the task ends", func() bool { return leak(ask(kept["task"]), plainText) != "" })
+			for round, at := range []string{blind[0], blind[1], blind[0]} {
+				sees.At = at
+				for what, question := range kept {
+					got := ask(question)
+					isShown := leak(got, plainText) != ""
+					if isRefused := strings.Contains(got, "have changed since this result was made"); isShown != (round != 1) || isRefused != (round == 1) {
+						t.Errorf("round %d, %s: %s", round, what, got)
+					}
+					if (leak(got, taint) != "") != (round != 1 && at == everything) {
+						t.Errorf("round %d, %s shows: %s", round, what, got)
+					}
+				}
+			}
+		})
 	}
 }

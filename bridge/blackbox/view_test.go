@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
@@ -89,4 +91,45 @@ func structured(reply []byte, names ...string) (value json.RawMessage, ok bool) 
 		}
 	}
 	return value, true
+}
+
+// A declared schema of a stream holds for its items, before they are masked: of a caller who does not see all of them too.
+func TestItemsOfAStreamKeepToTheDeclaredSchema(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		items   string
+		isValid bool
+	}{
+		"an item that is right": {`{"properties":{"round":{"maximum":3},"vehicleId":{"$ref":"#/$defs/id"}}}`, true},
+		"a value that is shown": {`{"properties":{"round":{"maximum":2}}}`, false},
+		"a value that is not":   {`{"properties":{"vehicleId":{"allOf":[{"$ref":"#/$defs/id"},{"maxLength":3}]}}}`, false},
+		"nothing about items":   {``, true},
+	} {
+		output := `{"type":"object","$defs":{"id":{"type":"string","minLength":10}},"properties":{"items":{"type":"array"}}}`
+		if tc.items != "" {
+			output = strings.Replace(output, `"array"`, `"array","items":`+tc.items, 1)
+		}
+		declared := &structpb.Struct{}
+		if err := declared.UnmarshalJSON([]byte(output)); err != nil {
+			t.Fatal(err)
+		}
+		s := &streaming{items: updates(t, 3)}
+		rig := mcptest.Pipe(t, mcptest.Parts{From: mcptest.Source(), Backend: s.backend(), Configure: func(c *configv1.Config) {
+			c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Fleet/WatchVehicles", OutputSchema: declared})
+			c.Access.Policy = &configv1.Policy{
+				Classes: []*configv1.FieldClass{{Name: "pii", Groups: []string{"support"}, Otherwise: "mask"}},
+				Fields:  map[string]string{"outrigger.demo.v1.VehicleUpdate.vehicle_id": "pii"},
+			}
+		}})
+		got := rig.Handle(t.Context(), toolCall(rig, "fleet.watch_vehicles", `{}`))
+		if strings.Contains(all(got), "9007199254740993") {
+			t.Errorf("%s: a masked value leaves: %s", name, all(got))
+		}
+		switch {
+		case tc.isValid && (got.Err != nil || strings.Count(string(got.Result), `"round"`) != 3):
+			t.Errorf("%s: %s", name, all(got))
+		case !tc.isValid && (got.Err == nil || got.Err.Code != errmap.InvalidToolOutput || strings.Contains(string(got.Result), `"round":3`)):
+			t.Errorf("%s: %s", name, all(got))
+		}
+	}
 }

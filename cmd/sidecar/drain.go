@@ -171,7 +171,7 @@ func (d *draining) ask(ctx context.Context, wait time.Duration) (status int, tex
 		return 0, "", err
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(body), "\n")
-	return status, line, nil
+	return status, plainText(line), nil
 }
 
 // isGone holds without a listener, and without the file of its socket.

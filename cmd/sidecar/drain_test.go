@@ -58,6 +58,10 @@ func TestDrainOfOthers(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(other.Close)
+	hostile := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("drained\x1b[2J\u202e\r\x07 for good"))
+	}))
+	t.Cleanup(hostile.Close)
 	for _, tc := range []struct {
 		name, url string
 		args      []string
@@ -65,6 +69,7 @@ func TestDrainOfOthers(t *testing.T) {
 		want      string
 	}{
 		{"something else", other.URL, nil, 1, "unexpected response 404 404 page not found: is this the admin listener"},
+		{"texts for the terminal", hostile.URL, nil, 0, "drained"},
 		{"no listener", testkit.Dead(t), nil, 0, "the sidecar has stopped already"},
 		{"no time", other.URL, []string{"--timeout", "0s"}, 2, "--timeout: must be above 0"},
 		{"an argument", other.URL, []string{"now"}, 2, "see `sidecar drain --help`"},
@@ -73,7 +78,7 @@ func TestDrainOfOthers(t *testing.T) {
 			t.Parallel()
 			address := strings.TrimPrefix(tc.url, "http://")
 			code, stdout, stderr := runDrain(t, []string{"OUTRIGGER_ADMIN=" + address}, tc.args...)
-			if code != tc.code || !strings.Contains(stdout+stderr, tc.want) {
+			if code != tc.code || !strings.Contains(stdout+stderr, tc.want) || strings.ContainsAny(stdout+stderr, "\x1b\u202e\r\x07") {
 				t.Errorf("exit code %d, %q %q; want %d, %q", code, stdout, stderr, tc.code, tc.want)
 			}
 		})

@@ -148,12 +148,31 @@ func (env environment) withPrepared(cmd *cobra.Command, prepare func(*configv1.C
 	return fn(ctx, a)
 }
 
-// withCatalog loads the catalog once and runs fn with it.
+// withCatalog loads the catalog once and runs fn with it. Of several backends, one that is away takes nothing from the tools of the
+// others: fn runs with those, and the exit code says afterwards that some are missing.
 func (env environment) withCatalog(cmd *cobra.Command, fn func(*server.App, *catalog.Catalog) error) error {
+	return env.withApp(cmd, func(ctx context.Context, a *server.App) error {
+		cat, err := a.Load(ctx)
+		if cat == nil {
+			return notLoaded(err)
+		}
+		if err == nil {
+			return fn(a, cat)
+		}
+		fmt.Fprintln(env.stderr, "warning: tools are missing: "+harmless(err.Error()))
+		if failed := fn(a, cat); failed != nil {
+			return failed
+		}
+		return exitWith(exitRefused)
+	})
+}
+
+// withWholeCatalog is withCatalog for what is kept, or decided by all tools: without some of them it fails.
+func (env environment) withWholeCatalog(cmd *cobra.Command, fn func(*server.App, *catalog.Catalog) error) error {
 	return env.withApp(cmd, func(ctx context.Context, a *server.App) error { return env.loaded(ctx, a, fn) })
 }
 
-// loaded loads the catalog of a sidecar and runs fn with it. A catalog that cannot
+// loaded loads the whole catalog of a sidecar and runs fn with it. A catalog that cannot
 // be had is what doctor is for, so the error points there.
 func (environment) loaded(ctx context.Context, a *server.App, fn func(*server.App, *catalog.Catalog) error) error {
 	cat, err := a.Load(ctx)

@@ -38,7 +38,8 @@ replaced.
 With --server, or OUTRIGGER_SERVER, it searches the catalog of a running sidecar, in
 each of its catalog modes, for the tools that the caller may call.
 
-Exit codes: 0 found, 1 nothing found, 2 invalid usage or configuration, 3 no catalog.
+Exit codes: 0 found, 1 nothing found, 2 invalid usage or configuration, 3 no catalog, or one
+of several backends is away.
 With --server a canonical code has its own exit code, as for ` + "`sidecar call`" + `.`,
 		Example: `  sidecar search "cancel an order" --demo
   sidecar search "refund an order" --server http://127.0.0.1:8080

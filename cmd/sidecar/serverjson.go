@@ -53,7 +53,7 @@ loaded.`,
 		if _, faults := report.NewServerJSON(early); len(faults) > 0 {
 			return serverJSONFaults(faults)
 		}
-		return env.withCatalog(cmd, func(_ *server.App, cat *catalog.Catalog) error { return env.printServerJSON(o, cat) })
+		return env.withWholeCatalog(cmd, func(_ *server.App, cat *catalog.Catalog) error { return env.printServerJSON(o, cat) })
 	}
 	return cmd
 }

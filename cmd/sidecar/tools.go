@@ -31,7 +31,8 @@ func newToolsCommand(env environment) *cobra.Command {
 		Long: `Tools loads the catalog, prints it and exits. With a name (canonical or MCP) it
 prints that tool: texts, annotations, and the input and output schemas that
 clients see. --json prints everything, canonical schemas included, in the format
-that sidecar diff compares. ` + "`sidecar describe NAME`" + ` is the same command.
+that sidecar diff compares. ` + "`sidecar describe NAME`" + ` is the same command. Methods that
+are no tools are named on standard error, with the reason.
 
 With --server, or OUTRIGGER_SERVER, it prints the tools of a running sidecar that the
 caller may call, and what its edge tells of them.
@@ -81,6 +82,9 @@ its name, fingerprint, and canonical input and output schema.`,
 			if len(args) == 0 {
 				if asSpec {
 					return printPages(env.stdout, notHidden(cat.All()), specOptions(a.Config()), asJSON)
+				}
+				for _, w := range cat.LeftOut() {
+					fmt.Fprintf(env.stderr, "warning: %s\n", w)
 				}
 				return printCatalog(env.stdout, cat, asJSON)
 			}

@@ -111,71 +111,81 @@ func forms(mark string) []string {
 
 // TestNoMarkedValueLeavesAFilter: messages of the corpus with unique texts in treated fields, as bytes and as JSON.
 func TestNoMarkedValueLeavesAFilter(t *testing.T) {
-	set := sources.Linked()
-	all := set.Messages()
-	isFull := os.Getenv("OUTRIGGER_FULL") != ""
-	marked, treated := 0, 0
-	for i, md := range all {
-		if !isFull && i%40 != 0 || schema.IsWellKnown(md) {
-			continue
-		}
-		seed := uint32(i)
-		of := func(fd protoreflect.FieldDescriptor) transcode.Treatment {
-			h := fnv.New32a()
-			_, _ = h.Write(fmt.Append(nil, seed, fd.FullName()))
-			n := h.Sum32()
-			if n%3 != 0 || strings.HasPrefix(string(fd.FullName()), "google.protobuf.") {
-				return transcode.Treatment{}
+	all, treated, marked := 0, 0, 0
+	for _, set := range everySet(t) {
+		for i, md := range set.Messages() {
+			if all++; os.Getenv("OUTRIGGER_FULL") == "" && i%40 != 0 || schema.IsWellKnown(md) {
+				continue
 			}
-			return transcode.Treatment{Action: transcode.Mask + transcode.Action(n/3%3)}
-		}
-		g := &generator{Rand: rand.New(rand.NewPCG(1, uint64(i))), types: set.Types, dir: schema.Output, anys: []protoreflect.FullName{md.FullName(), "google.rpc.Status"}}
-		m, ok := g.message(md)
-		if !ok {
-			continue
-		}
-		k := &marker{types: set.Types, of: of}
-		k.message(m, false)
-		f := transcode.NewFilter(md, transcode.FilterOptions{
-			Of: func(_ string, fd protoreflect.FieldDescriptor) transcode.Treatment { return of(fd) },
-			Resolve: func(url string) protoreflect.MessageDescriptor {
-				mt, err := set.Types.FindMessageByURL(url)
-				if err != nil {
-					return nil
-				}
-				return mt.Descriptor()
-			},
-			Extensions: set.Types, Digest: func([]byte) string { return "00ff" },
-		})
-		if marked += len(k.marks); f.Treats() {
-			treated++
-		}
-		wire, err := proto.MarshalOptions{AllowPartial: true}.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		left, err := f.Apply(nil, wire)
-		if err != nil {
-			t.Fatalf("%s: %v", md.FullName(), err)
-		}
-		out := dynamicpb.NewMessage(md)
-		if err := (proto.UnmarshalOptions{Resolver: set.Types}).Unmarshal(left, out); err != nil {
-			t.Fatalf("%s: %v", md.FullName(), err)
-		}
-		doc, err := protojson.MarshalOptions{Resolver: set.Types}.Marshal(out)
-		if err != nil {
-			t.Errorf("%s: what is left has no JSON: %v", md.FullName(), err)
-		}
-		for _, mark := range k.marks {
-			for _, form := range forms(mark) {
-				if bytes.Contains(left, []byte(form)) || bytes.Contains(doc, []byte(form)) {
-					t.Fatalf("%s: %s is in %x\n%s", md.FullName(), form, left, doc)
-				}
+			isTreated, marks := marksOf(t, set, md, uint64(i))
+			if marked += marks; isTreated {
+				treated++
 			}
 		}
 	}
-	t.Logf("%d messages, %d treated, %d marked values", len(all), treated, marked)
-	if marked == 0 {
-		t.Error("nothing was marked")
+	t.Logf("%d messages, %d treated, %d marked values", all, treated, marked)
+	if marked == 0 || all < 17_000 {
+		t.Error("too little was marked")
 	}
+}
+
+// filterOf is the filter of a message by its fields.
+func filterOf(set *sources.Set, md protoreflect.MessageDescriptor, of func(fd protoreflect.FieldDescriptor) transcode.Treatment) *transcode.Filter {
+	return transcode.NewFilter(md, transcode.FilterOptions{
+		Of: func(_ string, fd protoreflect.FieldDescriptor) transcode.Treatment { return of(fd) },
+		Resolve: func(url string) protoreflect.MessageDescriptor {
+			mt, err := set.Types.FindMessageByURL(url)
+			if err != nil {
+				return nil
+			}
+			return mt.Descriptor()
+		},
+		Extensions: set.Types, Digest: func([]byte) string { return "00ff" },
+	})
+}
+
+// marksOf fails where a marked value of a random message leaves its filter, and returns how many there were.
+func marksOf(t *testing.T, set *sources.Set, md protoreflect.MessageDescriptor, seed uint64) (isTreated bool, marks int) {
+	t.Helper()
+	of := func(fd protoreflect.FieldDescriptor) transcode.Treatment {
+		h := fnv.New32a()
+		_, _ = h.Write(fmt.Append(nil, uint32(seed), fd.FullName()))
+		n := h.Sum32()
+		if n%3 != 0 || strings.HasPrefix(string(fd.FullName()), "google.protobuf.") {
+			return transcode.Treatment{}
+		}
+		return transcode.Treatment{Action: transcode.Mask + transcode.Action(n/3%3)}
+	}
+	g := &generator{Rand: rand.New(rand.NewPCG(1, seed)), types: set.Types, dir: schema.Output, anys: []protoreflect.FullName{md.FullName(), "google.rpc.Status"}}
+	m, ok := g.message(md)
+	if !ok {
+		return false, 0
+	}
+	k := &marker{types: set.Types, of: of}
+	k.message(m, false)
+	f := filterOf(set, md, of)
+	wire, err := proto.MarshalOptions{AllowPartial: true}.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := f.Apply(nil, wire)
+	if err != nil {
+		t.Fatalf("%s: %v", md.FullName(), err)
+	}
+	out := dynamicpb.NewMessage(md)
+	if err := (proto.UnmarshalOptions{Resolver: set.Types, AllowPartial: true}).Unmarshal(left, out); err != nil {
+		t.Fatalf("%s: %v", md.FullName(), err)
+	}
+	doc, err := protojson.MarshalOptions{Resolver: set.Types, AllowPartial: true}.Marshal(out)
+	if err != nil {
+		t.Errorf("%s: what is left has no JSON: %v", md.FullName(), err)
+	}
+	for _, mark := range k.marks {
+		for _, form := range forms(mark) {
+			if bytes.Contains(left, []byte(form)) || bytes.Contains(doc, []byte(form)) {
+				t.Fatalf("%s: %s is in %x\n%s", md.FullName(), form, left, doc)
+			}
+		}
+	}
+	return f.Treats(), len(k.marks)
 }

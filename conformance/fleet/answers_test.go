@@ -5,14 +5,19 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
+	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -33,6 +38,21 @@ func (m *member) keyed(ctx context.Context, tool, name, key string, limit time.D
 		return err.Error()
 	}
 	return string(resp.Msg.GetResult().GetDataJson())
+}
+
+// TestAnswersKeepTheContract: answers in JetStream keep the contract that those in memory keep.
+func TestAnswersKeepTheContract(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	var deployments atomic.Int64
+	testkit.AnswersContract(t, func(t *testing.T) testkit.KeptAnswers {
+		t.Helper()
+		shared := configtest.Filled(t, &configv1.State{Url: n.URL(), Name: new(fmt.Sprintf("a%d", deployments.Add(1)))})
+		c := open(t, state.Options{Config: shared})
+		out := state.Kept{Bucket: c.Bucket(state.Answers(&configv1.Config{State: shared}))}
+		healthy(t, c)
+		return out
+	})
 }
 
 // TestACallWithAKeyRunsOnce, whichever replicas it comes to, while one of them runs it and after.

@@ -1050,6 +1050,15 @@ func handshakeRefused(err error) bool {
 	return false
 }
 
+// Answered returns an error with a status as its cause that a backend answered with before, as [StatusOf] returned it.
+func Answered(err *errmap.Error, code connect.Code, message string, details []*anypb.Any) *errmap.Error {
+	said := &Error{Kind: KindStatus, Code: code, Message: message, Details: details, Sent: true}
+	if code > connect.CodeUnauthenticated {
+		said.Code, said.PeerStatus = connect.CodeUnknown, uint32(code)
+	}
+	return err.WithCause(said)
+}
+
 // StatusOf returns the status of a failed call as the backend sent it (code, message and details, with nothing added or
 // taken away), and nil if the call failed otherwise. It has no metadata.
 func StatusOf(err *errmap.Error) *connect.Error {

@@ -244,6 +244,8 @@ const IdempotencyMember = "dev.outrigger/idempotency-key"
 const (
 	ApprovalHeader = "Outrigger-Approval"
 	ApprovalMember = "dev.outrigger/approval"
+	// ApprovalHint is the same header for a handle that is ignored if it is not that of an approval of the caller.
+	ApprovalHint = "Outrigger-Approval-Hint"
 )
 
 // maxIdempotencyKey bounds a key; a UUID has 36 bytes.

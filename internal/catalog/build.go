@@ -67,6 +67,8 @@ type BuildOptions struct {
 	Programs bool
 	// DeclaredOnly marks tools as destructive by what is declared alone, and not by the verbs of their names.
 	DeclaredOnly bool
+	// Rivals reads the annotations of other MCP servers (schema.Rivals).
+	Rivals bool
 	// Listed says how lists show the schemas.
 	Listed ListForm
 	// MaxDepth bounds the nesting of arguments; 0 means the default of package schema.
@@ -92,7 +94,7 @@ func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kep
 	if err != nil {
 		return nil, nil, err
 	}
-	linked, err := linkFiles(merged, before.linkage())
+	linked, err := linkFiles(merged, before.linkage(), o.Rivals)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -107,8 +109,10 @@ func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kep
 	b.bind = newBinder(linked, types, o)
 	b.world = world{
 		hasToolOption: definesOurs(linked, optionsv1.E_Tool), hasResourceOption: definesOurs(linked, optionsv1.E_Resource),
-		rules: b.bind.digests.rules, extensions: b.bind.digests.extensions,
+		rivals: linked.rivals(o.Rivals),
+		rules:  b.bind.digests.rules, extensions: b.bind.digests.extensions,
 	}
+	b.warnUnlessRivals(o.Rivals)
 	if before != nil && before.world == b.world {
 		b.before = before
 	}
@@ -196,6 +200,8 @@ type builder struct {
 	// seen counts the methods that were looked at, unselected those that no glob took. unlinked counts the services whose
 	// descriptors cannot be used.
 	seen, unselected, unlinked int
+	// leftOut are the first of the methods that no glob took.
+	leftOut []string
 }
 
 // offer is a service, and the source that has it.
@@ -332,7 +338,7 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 		if b.selection.takes(string(md.Parent().FullName()), id, derived.forms()...) {
 			b.problems = append(b.problems, Problem{id, err.Error()})
 		} else {
-			b.unselected++
+			b.unselect(id)
 		}
 		return nil, false, nil
 	}
@@ -340,13 +346,21 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 	if n := options.tool.GetName(); n != "" {
 		names = append(names, n, MCPName(n))
 	}
+	theirs, err := b.rivalOf(md, options)
+	if err != nil {
+		return nil, false, err
+	}
+	if theirs.mcpName != "" {
+		names = append(names, theirs.mcpName)
+	}
 	declared, schemas, isMarked := b.overlaid(string(md.Parent().FullName()), id, names, options.tool)
+	declared, isMarked = theirs.below(declared), isMarked || theirs.options != nil
 	name := cmp.Or(declared.GetName(), derived.name)
 	if declared.GetName() == options.tool.GetName() && declared.GetName() != "" {
 		name = b.prefixed(name) // the overlay names a tool in full
 	}
-	if !b.selection.takes(string(md.Parent().FullName()), id, append(derived.forms(), name, MCPName(name))...) {
-		b.unselected++
+	if !b.selection.takes(string(md.Parent().FullName()), id, append(derived.forms(), name, MCPName(name), cmp.Or(theirs.mcpName, name))...) {
+		b.unselect(id)
 		return nil, false, nil
 	}
 	if err := b.rules.checkOptions(declared); err != nil {
@@ -367,6 +381,7 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 	}
 	if declared.GetName() == "" {
 		t.Alias = derived.alias
+		t.MCPName = cmp.Or(theirs.mcpName, t.MCPName)
 	} else {
 		isMarked, t.isNamed = true, true
 	}
@@ -425,6 +440,7 @@ func (b *builder) finish() (*Catalog, error) {
 		}
 	}
 	resources := b.readable()
+	b.settleRivalNames()
 	collisions, byName := b.settleNames()
 	b.reserveNames()
 	if len(collisions)+len(b.problems) > 0 {
@@ -460,6 +476,8 @@ func (b *builder) finish() (*Catalog, error) {
 	}
 	c.description, c.resources, c.reserved, c.declaredOnly, c.listed = b.description, resources, b.reserved, b.declaredOnly, b.listed
 	c.backend = b.backend
+	c.leftOut, c.unselected = b.leftOut, b.unselected
+	c.passedOver = slices.DeleteFunc(slices.Clone(b.passedOver), source.IsInfrastructure)
 	b.tell(c.own.services)
 	c.isStrict = b.bind.profile == schema.ProfileStrict
 	return c, nil
@@ -503,6 +521,16 @@ func (b *builder) empty() error {
 		return fmt.Errorf("%w: %w: %s", ErrEmpty, ErrIncomplete, strings.Join(why, "; "))
 	}
 	return fmt.Errorf("%w: %s", ErrEmpty, strings.Join(why, "; "))
+}
+
+// maxLeftOut is how many of the methods that no glob took are known by name.
+const maxLeftOut = 100
+
+// unselect notes a method that no glob took.
+func (b *builder) unselect(id string) {
+	if b.unselected++; len(b.leftOut) < maxLeftOut {
+		b.leftOut = append(b.leftOut, id)
+	}
 }
 
 func (b *builder) warn(subject, text string) {
@@ -1510,7 +1538,9 @@ type kept struct {
 // world is what every tool depends on beside the files that its method is made of. Tools are kept while it is the same.
 type world struct {
 	hasToolOption, hasResourceOption bool
-	rules, extensions                source.Digest
+	// rivals are those whose annotations are defined, and read.
+	rivals            schema.Rivals
+	rules, extensions source.Digest
 }
 
 // linkage is what the linker takes over; nil for nothing.
@@ -1692,4 +1722,16 @@ func (b *builder) previewBy(t *Tool, name string) (*Preview, error) {
 	base.Classes = b.classes(out, out.Method.Service, id, names)
 	out.Base = &base
 	return &Preview{Tool: out}, nil
+}
+
+// below is what is declared, on top of what the rival says. What contradicts it there is let go.
+func (r rival) below(declared *configv1.ToolOptions) *configv1.ToolOptions {
+	if r.options == nil {
+		return declared
+	}
+	if r.isDenied {
+		r.options.Hidden = proto.Bool(true)
+	}
+	withoutContradiction(r.options, declared)
+	return override(r.options, declared)
 }

@@ -48,6 +48,11 @@ type Catalog struct {
 	isStrict     bool // the profile of its schemas
 	limited      bool // some of its tools are what one caller sees of them
 
+	// passedOver are services that are there and not offered, and no infrastructure. leftOut are the first of the methods of
+	// others that no glob took, and unselected is their number.
+	passedOver, leftOut []string
+	unselected          int
+
 	// backend is BuildOptions.Backend. parts are the catalogs that this one shows together, by their backends; nil for one alone.
 	backend string
 	parts   map[string]*Catalog
@@ -96,6 +101,33 @@ func (c *Catalog) IsLimited() bool { return c != nil && c.limited }
 
 // Tools returns the tools visible to callers, sorted by canonical name.
 func (c *Catalog) Tools() []*Tool { return c.lists().visible }
+
+// LeftOut lists what is no tool that callers see, and why: methods that are omitted with a warning, hidden ones, services and
+// methods that no glob of the selection takes. Of these methods, more than a hundred are only counted.
+func (c *Catalog) LeftOut() []source.Warning {
+	out := slices.Clone(c.warnings)
+	for _, t := range c.All() {
+		if t.Hidden {
+			out = append(out, source.Warning{Subject: t.Subject(), Text: "method left out: it is hidden, by its option (outrigger.v1.tool).hidden or the overlay"})
+		}
+	}
+	parts := []*Catalog{c}
+	for _, backend := range shown.SortedKeys(c.parts) {
+		parts = append(parts, c.parts[backend])
+	}
+	for _, p := range parts {
+		for _, name := range p.passedOver {
+			out = append(out, source.Warning{Subject: name, Text: "service left out: it is excluded, or only imported; --include with its full name takes it"})
+		}
+		for _, id := range p.leftOut {
+			out = append(out, source.Warning{Subject: id, Text: "method left out: --include and --exclude do not take it"})
+		}
+		if more := p.unselected - len(p.leftOut); more > 0 {
+			out = append(out, source.Warning{Subject: fmt.Sprintf("%d more", more), Text: "methods left out: --include and --exclude do not take them"})
+		}
+	}
+	return out
+}
 
 // count is the number of tools that callers may see.
 func (c *Catalog) count() int { return len(c.own.visible) + c.growth.count() }

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/source/shown"
 )
 
@@ -266,4 +267,64 @@ func (b *builder) tellVersions(offers []offer) {
 func withVersion(name, version string) string {
 	service, method, _ := strings.Cut(name, ".")
 	return service + version + "." + method
+}
+
+// rivalName is the name that a rival gives a tool. One that agents cannot call is omitted, with a warning.
+func (b *builder) rivalName(md protoreflect.MethodDescriptor, said schema.RivalTool) string {
+	name := said.Name
+	if name == "" {
+		switch said.Of {
+		case schema.RivalProtoMCP:
+			name = string(md.Parent().Name()) + "_" + string(md.Name())
+		case schema.RivalGateway:
+			name = string(md.Name())
+		case schema.RivalMCP:
+			name = rivalMCPName(md)
+		}
+	}
+	if name == "" {
+		return ""
+	}
+	name = said.Prefix + name
+	if b.prefix != "" {
+		name = strings.ReplaceAll(b.prefix, ".", "_") + "_" + name
+	}
+	// A dot is refused by model providers, and replaced as in names of ours.
+	if name = strings.ReplaceAll(name, ".", "_"); !isMCPName(name) || len(name) > mcpNameLimit {
+		b.warn(methodName(md), fmt.Sprintf("the name %q of its annotation is not used: want at most %d letters, digits, \"_\" and \"-\"", shown.Clip(name), mcpNameLimit))
+		return ""
+	}
+	return name
+}
+
+// rivalMCPName is the name that mcp.v1 makes of a method: shop.v1.OrderDesk/GetOrder is order_desk-get_order_v1. Empty where the
+// package says no version.
+func rivalMCPName(md protoreflect.MethodDescriptor) string {
+	version := string(md.ParentFile().Package().Name())
+	if !versionSegment.MatchString(version) {
+		return ""
+	}
+	return snakeCase(string(md.Parent().Name())) + "-" + snakeCase(string(md.Name())) + "_" + version
+}
+
+// settleRivalNames gives tools the derived names again whose rival names others have too. A rival would leave out all but one.
+func (b *builder) settleRivalNames() {
+	if b.world.rivals == 0 {
+		return
+	}
+	claims := map[string]int{}
+	for _, t := range b.tools {
+		if !t.Hidden {
+			claims[t.MCPName]++
+			if t.Name != t.MCPName {
+				claims[t.Name]++
+			}
+		}
+	}
+	for _, t := range b.tools {
+		if derived := MCPName(t.Name); !t.Hidden && !t.Native && t.MCPName != derived && claims[t.MCPName] > 1 {
+			b.warn(t.Subject(), fmt.Sprintf("the name %q of its annotation is another tool's too; it is %s", t.MCPName, derived))
+			t.MCPName = derived
+		}
+	}
 }

@@ -26,6 +26,8 @@ import (
 type Declared struct {
 	// Input checks the arguments before the transcoder. Output checks the result as callers get it.
 	Input, Output *schema.Validator
+	// item checks one item of the result of a stream, by what the output schema says of items; nil if that is nothing.
+	item *schema.Validator
 	// types are what a request of a typed caller may hold.
 	types *Types
 }

@@ -20,6 +20,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/source/shown"
+	"google.golang.org/protobuf/proto"
 )
 
 // describe fills in all of a tool that is for reading: texts, hints, metadata, examples. What is declared wins over what
@@ -924,5 +925,77 @@ func (t *Tool) markDestructive(declaredOnly bool) {
 	}
 	if t.Annotations.Destructive != nil && *t.Annotations.Destructive {
 		t.Metadata.Destructive = true
+	}
+}
+
+// warnUnlessRivals says that there is nothing to read where an operator expects it: with protomcp, every method would be a tool.
+func (b *builder) warnUnlessRivals(isRead bool) {
+	if isRead && b.world.rivals == 0 {
+		b.warn("catalog", "rival-annotations is on, and the descriptors define no annotations of protomcp.v1, mcp.v1 or grpcmcpgateway.v1: "+
+			"nothing is read, and no method is left out for want of one; add the files that define them to the descriptors")
+	}
+}
+
+// rival is what the annotations of a rival say of a method. The zero value says nothing.
+type rival struct {
+	// options are theirs in our terms; nil for none.
+	options *configv1.ToolOptions
+	// isDenied: it is no tool there, because its authors did not say that it is one.
+	isDenied bool
+	// mcpName is the name by which agents know the tool; empty for the derived one.
+	mcpName string
+}
+
+// Bounds of their texts, those of our own options. A longer one is cut.
+const (
+	maxRivalTitle       = 1024
+	maxRivalDescription = 65536
+)
+
+// rivalOf reads what a rival says of a method. Where protomcp.v1 is defined, a method with no annotation of any kind is denied.
+func (b *builder) rivalOf(md protoreflect.MethodDescriptor, ours methodOptions) (rival, error) {
+	if b.world.rivals == 0 {
+		return rival{}, nil
+	}
+	said, err := schema.RivalToolOf(md, schema.RivalsOf(md.ParentFile()))
+	if err != nil {
+		return rival{}, err
+	}
+	out := rival{options: &configv1.ToolOptions{}}
+	if said.Asks {
+		out.options.Destructive = proto.Bool(true) // the gate has the user confirm such calls
+	}
+	if said.Of == 0 {
+		out.isDenied = b.world.rivals&schema.RivalProtoMCP != 0 && proto.Size(ours.tool) == 0
+		if !out.isDenied && !said.Asks {
+			return rival{}, nil
+		}
+		return out, nil
+	}
+	out.options.Title, _ = shown.CutBytes(said.Title, maxRivalTitle)
+	out.options.Description, _ = shown.CutBytes(said.Description, maxRivalDescription)
+	out.options.ReadOnly, out.options.Idempotent, out.options.OpenWorld = said.ReadOnly, said.Idempotent, said.OpenWorld
+	out.options.Destructive = cmp.Or(said.Destructive, out.options.Destructive)
+	if out.options.GetDestructive() {
+		out.options.ReadOnly = nil // both cannot be true, and this is the safe one
+	}
+	for _, icon := range said.Icons {
+		out.options.Icons = append(out.options.Icons, &outriggerv1.Icon{Src: icon.Src, MimeType: icon.MimeType, Sizes: icon.Sizes, Theme: icon.Theme})
+	}
+	if err := b.rules.checkOptions(&configv1.ToolOptions{Icons: out.options.GetIcons()}); err != nil {
+		b.warn(methodName(md), "its icons are omitted: "+oneLine(err))
+		out.options.Icons = nil
+	}
+	out.mcpName = b.rivalName(md, said)
+	return out, nil
+}
+
+// withoutContradiction takes the hints out of said that contradict those of declared.
+func withoutContradiction(said, declared *configv1.ToolOptions) {
+	if declared.GetDestructive() {
+		said.ReadOnly = nil
+	}
+	if declared.GetReadOnly() {
+		said.Destructive = nil
 	}
 }

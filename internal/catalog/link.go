@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/source/shown"
 	"github.com/outrigger-mcp/outrigger/internal/source/wire"
@@ -141,6 +142,8 @@ type linker struct {
 	facts    map[string]*facts
 	renamed  map[string][]string // by path; see distinctNames
 	warnings []source.Warning
+	// readsRivals: the annotations of rivals are translated.
+	readsRivals bool
 }
 
 // linkState is how far a file has come: an absent one was not looked at.
@@ -153,8 +156,8 @@ type linkState struct {
 
 // linkFiles links what can be linked. A file that cannot be is left out, and so are those that import it, each with a
 // warning that says why. The error is errStale where a file that was kept has to be linked again.
-func linkFiles(merged *mergedFiles, before *keptFiles) (*linker, error) {
-	l := &linker{merged: merged, before: before, registry: &protoregistry.Files{}, state: map[string]linkState{}, renamed: map[string][]string{}}
+func linkFiles(merged *mergedFiles, before *keptFiles, readsRivals bool) (*linker, error) {
+	l := &linker{merged: merged, before: before, registry: &protoregistry.Files{}, state: map[string]linkState{}, renamed: map[string][]string{}, readsRivals: readsRivals}
 	learned := l.learnFacts()
 	defer func() { l.facts = learned() }()
 	for _, path := range merged.paths() {
@@ -231,7 +234,7 @@ func (l *linker) linkOnce(path string) (fd protoreflect.FileDescriptor, isKept b
 			return nil, false, importFailed(imported, err)
 		}
 	}
-	file, renamed := distinctNames(file)
+	file, renamed := distinctNames(l.translated(file))
 	l.rename(path, renamed)
 	if fd, err = protodesc.NewFile(file, l.registry); err != nil {
 		return nil, false, err
@@ -838,6 +841,34 @@ func commentsOf(file *descriptorpb.FileDescriptorProto) map[[2]int32][]byte {
 		}
 		text = append(append(text, 0), l.GetLeadingComments()...)
 		out[at] = append(append(append(text, 0), l.GetTrailingComments()...), 0)
+	}
+	return out
+}
+
+// translated is a file with what rivals' annotations say of its fields and enums, whose imports are linked.
+func (l *linker) translated(file *descriptorpb.FileDescriptorProto) *descriptorpb.FileDescriptorProto {
+	if !l.readsRivals {
+		return file
+	}
+	var imports []protoreflect.FileDescriptor
+	for _, path := range file.GetDependency() {
+		imports = append(imports, l.state[path].descriptor)
+	}
+	out, notes := schema.TranslateRivals(file, schema.RivalsIn(imports...))
+	for _, note := range notes {
+		l.warnings = append(l.warnings, source.Warning{Subject: shown.Clip(file.GetName()), Text: note})
+	}
+	return out
+}
+
+// rivals are those whose annotations the linked files define; none unless they are read.
+func (l *linker) rivals(isRead bool) schema.Rivals {
+	var out schema.Rivals
+	if isRead {
+		l.registry.RangeFiles(func(file protoreflect.FileDescriptor) bool {
+			out |= schema.RivalsIn(file)
+			return true
+		})
 	}
 	return out
 }

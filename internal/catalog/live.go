@@ -485,7 +485,7 @@ func (l *Live) fetch(ctx context.Context, name protoreflect.FullName) (*protoreg
 	if err != nil {
 		return nil, 0, err
 	}
-	linked, err := linkFiles(merged, nil)
+	linked, err := linkFiles(merged, nil, l.plan.Load().build.Rivals)
 	if err != nil {
 		return nil, 0, err
 	}

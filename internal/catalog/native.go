@@ -101,7 +101,7 @@ func (b *builder) nativeTool(declared *outriggerv1.Tool, service, source string)
 		t.Name, t.Alias = options.GetName(), ""
 	}
 	if !b.selection.takes(service, t.id, append(names, t.Name)...) {
-		b.unselected++
+		b.unselect(t.id)
 		return nil, nil
 	}
 	// What the tool says of itself keeps the rules, so it is the overlay that does not.

@@ -335,7 +335,7 @@ func (b *builder) continuation(c continuation, service, prefix, alias, source st
 	fault := ""
 	switch {
 	case b.selection.omits(service, id, append(t.names(), name)...):
-		b.unselected++
+		b.unselect(id)
 		return nil
 	case schemas.isForRPC():
 		b.problems = append(b.problems, Problem{id, "overlay: the sidecar runs it, so its schemas cannot be others, and it is no source of resources"})

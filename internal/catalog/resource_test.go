@@ -195,6 +195,7 @@ func TestContentsOfAResource(t *testing.T) {
 		{cover, `{"image":{"data":"","mimeType":"image/` + strings.Repeat("p", 256) + `"}}`, nil, "which is none"},
 		{leaflet, `{"contentType":"text/html; charset=UTF-8","data":"PGI+"}`, text("text/html; charset=UTF-8", "<b>"), ""},
 		{leaflet, `{"contentType":"application/ld+json","data":"e30="}`, text("application/ld+json", "{}"), ""},
+		{leaflet, `{"contentType":"text/html; charset=utf8","data":"PGI+"}`, text("text/html; charset=utf8", "<b>"), ""},
 		{leaflet, `{"contentType":"text/html; charset=latin1","data":"PGI+"}`, blob("text/html; charset=latin1", "<b>"), ""},
 		{leaflet, `{"contentType":"text/plain","data":"` + pixels + `"}`, blob("text/plain", "\xff\x00"), ""},
 		{leaflet, `{"contentType":"application/pdf","data":"JVBERg=="}`, blob("application/pdf", "%PDF"), ""},

@@ -320,6 +320,9 @@ func (t *Tool) declare(input, output declaration, types *Types) error {
 	}
 	if output.validator != nil {
 		declared.Output = output.validator
+		if t.Streams() {
+			declared.item = output.validator.Items()
+		}
 		t.Output = schema.Fixed(&schema.Schema{Canonical: output.text, Advertised: output.text, Wrapped: t.Output.Wrapped})
 	}
 	if declared.Input == nil && declared.Output == nil {
@@ -352,6 +355,15 @@ func (t *Tool) CheckResult(ctx context.Context, result []byte, isBare bool) ([]s
 		result = wrapValue(result)
 	}
 	return t.Declared.Output.ValidateContext(ctx, result)
+}
+
+// CheckItem validates one item of the result of a stream against what the declared output schema says of items. It returns nil if the item
+// is valid or nothing was declared. An error means that the check itself failed.
+func (t *Tool) CheckItem(ctx context.Context, item []byte) ([]schema.Violation, error) {
+	if t.Declared == nil || t.Declared.item == nil {
+		return nil, nil
+	}
+	return t.Declared.item.ValidateContext(ctx, item)
 }
 
 // CheckRequest validates the request of a typed caller, in wire bytes that the transcoder has checked, against the

@@ -103,6 +103,9 @@ Example for a service in a pod:
 // reference writes the page.
 func reference(t testing.TB) string {
 	t.Helper()
+	if lost := lostFlags(declaredFlags(), config.Bindings()); len(lost) > 0 {
+		t.Fatal(strings.Join(lost, "\n"))
+	}
 	comments := readComments(t)
 	order, sections := sectionsOf(configLeaves())
 	var b strings.Builder

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,6 +207,7 @@ func (d *draft) checkSense(kind Kind) {
 	d.checkBackends(c)
 	d.checkDescriptors(c.GetCatalog())
 	d.checkClasses(c.GetLimits())
+	d.checkExperimental(c)
 	if kind&longLived != 0 {
 		d.checkListeners(c)
 		d.checkRates(c.GetLimits())
@@ -552,11 +554,23 @@ func (d *draft) checkListeners(c *configv1.Config) {
 			"traffic to "+quote(l.GetAdmin()))
 	}
 	d.checkOAuth(c)
+	d.checkProcesses(c)
 	if c.GetAccess().GetTokensFile() != "" && l.GetTls() == nil && isBeyondLoopback(l.GetListen()) {
 		d.warn("access.tokens_file", "tokens cross the network in plaintext: set --tls-cert and --tls-key, unless a mesh or proxy encrypts traffic to "+
 			quote(l.GetListen()))
 	}
 	d.checkDistinct(l)
+}
+
+// checkProcesses refuses to identify callers by their processes where that cannot be.
+func (d *draft) checkProcesses(c *configv1.Config) {
+	switch {
+	case !HasExperiment(c, UnixSocket):
+	case runtime.GOOS != "linux":
+		d.judge("experimental", "unix-socket needs Linux: other systems have other ways of telling who is at the other end of a socket; remove it")
+	case !strings.HasPrefix(c.GetListeners().GetListen(), "unix:"):
+		d.judge("listeners.listen", "--experimental unix-socket knows callers by their processes, which only a Unix socket tells: set --listen unix:///path")
+	}
 }
 
 func hasIssuers(c *configv1.Config) bool {
@@ -661,7 +675,7 @@ type credentialed interface {
 // checkCredentials finds what would make it a matter of chance who somebody is. list is
 // the name of the entries, several what to do instead of repeating a name.
 func checkCredentials[E credentialed](d *draft, list string, entries []E, several string) {
-	names, tokens, uris, subjects := map[string]string{}, map[string]string{}, map[string]string{}, map[string]string{}
+	names, tokens, uris, subjects, processes := map[string]string{}, map[string]string{}, map[string]string{}, map[string]string{}, map[string]string{}
 	one := func(taken map[string]string, value, path, what string) {
 		if first, ok := taken[value]; ok {
 			d.judge(path, "is "+what+" of "+first+" too; use a different one for each entry of "+list)
@@ -682,6 +696,14 @@ func checkCredentials[E credentialed](d *draft, list string, entries []E, severa
 		}
 		for n, uri := range e.GetCertificateUris() {
 			one(uris, uri, fmt.Sprintf("%s.certificate_uris[%d]", at, n), "the certificate")
+		}
+		if c, ok := any(e).(*configv1.Caller); ok {
+			for n, uid := range c.GetUnixUids() {
+				one(processes, fmt.Sprint("uid ", uid), fmt.Sprintf("%s.unix_uids[%d]", at, n), "the user")
+			}
+			for n, gid := range c.GetUnixGids() {
+				one(processes, fmt.Sprint("gid ", gid), fmt.Sprintf("%s.unix_gids[%d]", at, n), "the group")
+			}
 		}
 		for n, s := range subjectsOf(e) {
 			one(subjects, s.GetIssuer()+" "+s.GetSubject(), fmt.Sprintf("%s.oauth[%d]", at, n), "the OAuth subject")

@@ -25,17 +25,50 @@ func names(kind config.Kind) map[string]bool {
 	return out
 }
 
+// declaredFlags are the flags of all fields.
+func declaredFlags() (out []*configv1.Flag) {
+	config.EachField(func(fd protoreflect.FieldDescriptor, _ string) {
+		flags, _ := proto.GetExtension(fd.Options(), configv1.E_Flag).([]*configv1.Flag)
+		out = append(out, flags...)
+	})
+	return out
+}
+
+// lostFlags says why flags that are declared are not there: each flag has one place in the help, and no two have the same.
+func lostFlags(declared []*configv1.Flag, known []config.Binding) (faults []string) {
+	behind := map[string]string{}
+	for _, f := range declared {
+		if other := behind[f.GetAfter()]; f.GetAfter() != "" && other != "" {
+			faults = append(faults, "--"+other+" and --"+f.GetName()+" are both after --"+f.GetAfter()+": let one be after the other")
+		}
+		behind[f.GetAfter()] = f.GetName()
+	}
+	for _, f := range declared {
+		if isKnown := slices.ContainsFunc(known, func(b config.Binding) bool { return b.Flag == f.GetName() }); !isKnown {
+			faults = append(faults, "--"+f.GetName()+" is lost: it is after --"+f.GetAfter()+", which is not there, or behind which another one is")
+		}
+	}
+	return faults
+}
+
+func TestLostFlagsAreNamed(t *testing.T) {
+	t.Parallel()
+	flag := func(name, after string) *configv1.Flag { return &configv1.Flag{Name: name, After: after} }
+	declared := []*configv1.Flag{flag("a", ""), flag("b", "a"), flag("c", "a"), flag("d", "x")}
+	got := strings.Join(lostFlags(declared, []config.Binding{{Flag: "a"}, {Flag: "c"}}), "\n")
+	for _, want := range []string{"--b and --c are both after --a", "--b is lost: it is after --a", "--d is lost: it is after --x"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not said: %s", want, got)
+		}
+	}
+}
+
 // TestEveryBindingHasItsField, and a name, a text and its own variable.
 func TestEveryBindingHasItsField(t *testing.T) {
 	t.Parallel()
 	md := (&configv1.Config{}).ProtoReflect().Descriptor()
-	declared := 1 // --config
-	config.EachField(func(fd protoreflect.FieldDescriptor, _ string) {
-		flags, _ := proto.GetExtension(fd.Options(), configv1.E_Flag).([]*configv1.Flag)
-		declared += len(flags)
-	})
-	if got := len(config.Bindings()); got != declared {
-		t.Errorf("%d flags are declared, and %d are there: two may be after the same one", declared, got)
+	for _, fault := range lostFlags(declaredFlags(), config.Bindings()) {
+		t.Error(fault)
 	}
 	seen := make(map[string]bool)
 	for _, b := range config.Bindings() {

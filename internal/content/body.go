@@ -95,7 +95,9 @@ func isTextDocument(mediaType string, data []byte) bool {
 
 // isText holds for media types that people and models read as text.
 func isText(kind, charset string) bool {
-	if charset != "" && !strings.EqualFold(charset, "utf-8") && !strings.EqualFold(charset, "us-ascii") {
+	switch strings.ToLower(charset) {
+	case "", "utf-8", "utf8", "us-ascii":
+	default:
 		return false
 	}
 	switch {

@@ -5,6 +5,8 @@ package content
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -522,6 +524,8 @@ const (
 	streamTimeKey = "dev.outrigger/stream-time"
 	// previewKey has whether the preview of the call is wanted in its place.
 	previewKey = "dev.outrigger/preview"
+	// digestKey has the digest of the tool that the client has seen.
+	digestKey = "dev.outrigger/digest"
 )
 
 // fieldsArgument is the argument of catalog.call that takes the place of fieldsKey: models cannot set _meta.
@@ -548,6 +552,8 @@ type Wanted struct {
 	ForModel bool
 	// Preview asks for the preview of the call in its place.
 	Preview bool
+	// Digest is the digest of the tool as the caller has seen it, 64 lowercase hex digits; empty if that does not matter.
+	Digest string
 	// Place is the JSON Pointer of _meta in the request, for errors.
 	Place string
 }
@@ -580,6 +586,12 @@ func ReadWanted(meta []byte, place string) (Wanted, *errmap.Error) {
 		case previewKey:
 			if w.Preview = string(raw) == "true"; !w.Preview && string(raw) != "false" {
 				return w, w.refuse(previewKey, "type", "want true or false")
+			}
+		case digestKey:
+			text, _ := jsontext.Text(raw)
+			w.Digest = strings.TrimPrefix(text, "sha256:")
+			if len(w.Digest) != hex.EncodedLen(sha256.Size) || strings.Trim(w.Digest, "0123456789abcdef") != "" {
+				return w, w.refuse(digestKey, "pattern", "want the digest of the tool: 64 lowercase hex digits")
 			}
 		}
 	}
@@ -627,6 +639,23 @@ func (w *Wanted) RefuseFields(reasons ...string) *errmap.Error {
 // RefusePreview is INVALID_PARAMS for Preview.
 func (w *Wanted) RefusePreview(reason string) *errmap.Error {
 	return w.refuse(previewKey, "preview", reason)
+}
+
+// DigestPath is the JSON Pointer of Digest in the request.
+func (w *Wanted) DigestPath() string { return schema.AppendPointer(w.Place, digestKey) }
+
+// RefuseDigest is INVALID_PARAMS for Digest, with a reason and the parts of the tool that are other ones.
+func (w *Wanted) RefuseDigest(reason string, parts ...string) *errmap.Error {
+	reasons := make([]string, 0, max(len(parts), 1))
+	for _, part := range parts {
+		reasons = append(reasons, part+" has changed")
+	}
+	if len(reasons) == 0 {
+		reasons = append(reasons, "is not the digest of the tool")
+	}
+	err := w.refuse(digestKey, "digest", reasons...)
+	err.Message = "Invalid params: " + reason
+	return err
 }
 
 func (w *Wanted) refuse(key, keyword string, reasons ...string) *errmap.Error {

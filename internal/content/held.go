@@ -34,6 +34,8 @@ type Document struct {
 	MediaType string
 	// IsText: its bytes are UTF-8 that people and models read.
 	IsText bool
+	// View is what its caller saw of results of the tool, as a key of the policy's: a caller to whom another key applies must not read it.
+	View string
 	// Data are its bytes. No one may change them.
 	Data []byte
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
@@ -581,21 +582,32 @@ func AskConsentTo(message string) *outriggerv1.InputRequest {
 // replaced. Now accepting is the consent, and there is nothing to fill in.
 const confirmField = "confirm"
 
-// Consents reports whether an answer to that question is a yes. Content that the form did not ask for, and that is no earlier
-// version's yes, cannot be read, and is no consent.
-func Consents(answer *outriggerv1.ElicitationResult) bool {
+// Consents reports whether an answer to that question is a yes. Accepting is, with an empty form, null or none. fault says why
+// an answer that accepts is none all the same: its form came back with what was not asked for, which may mean anything.
+func Consents(answer *outriggerv1.ElicitationResult) (yes bool, fault string) {
 	if answer.GetAction() != outriggerv1.ElicitationAction_ELICITATION_ACTION_ACCEPT {
-		return false
+		return false, ""
 	}
 	content, err := FreeForm(answer.GetContentJson(), answer.GetContent())
-	if err != nil {
-		return false
+	switch {
+	case err != nil:
+		return false, "its form cannot be read"
+	case len(content) == 0 || jsontext.IsNull(content):
+		return true, ""
+	case !jsontext.IsObject(content):
+		return false, "its form is " + jsontext.TypeName(content) + ", not an object"
 	}
-	if yes, ok := jsontext.Lookup(content, confirmField); ok {
-		return string(yes) == "true"
+	if said, ok := jsontext.Lookup(content, confirmField); ok {
+		switch string(said) {
+		case "true":
+			return true, ""
+		case "false":
+			return false, ""
+		}
+		return false, "the member " + confirmField + " of its form is neither true nor false"
 	}
-	for range jsontext.Members(content) {
-		return false
+	for name := range jsontext.Members(content) {
+		return false, "its form came back with the member " + errmap.Quote(name) + ", which was not asked for"
 	}
-	return len(content) == 0 || jsontext.IsObject(content)
+	return true, ""
 }

@@ -31,14 +31,14 @@ func (h *Handler) appendInstructions(dst []byte, cat *catalog.Catalog) []byte {
 // writeDiscover renders server/discover.
 func writeDiscover(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	dst := append([]byte(nil), `{"supportedVersions":[`...)
-	for i, v := range Versions() {
+	for i, v := range versions(h.opts.Variants) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = jsontext.AppendString(dst, v)
 	}
 	dst = append(dst, `],"capabilities":`...)
-	dst = appendMCPCapabilities(dst, h.offers.Features(call.resp.Catalog), true)
+	dst = appendMCPCapabilities(dst, h.offers.Features(call.resp.Catalog), true, h.opts.ToolManifest)
 	dst = h.appendInstructions(dst, call.resp.Catalog)
 	dst = append(dst, `,"ttlMs":`...)
 	dst = strconv.AppendInt(dst, discoverTTL, 10)
@@ -92,8 +92,12 @@ func writeEmpty(*Handler, *exchange) ([]byte, *errmap.Error) { return emptyObjec
 
 // appendMCPCapabilities appends what MCP calls the server's capabilities. The
 // tasks extension exists in the modern era alone.
-func appendMCPCapabilities(dst []byte, f offer.Features, isModern bool) []byte {
-	dst = append(dst, `{"tools":{"listChanged":true}`...)
+func appendMCPCapabilities(dst []byte, f offer.Features, isModern, hasManifest bool) []byte {
+	dst = append(dst, `{"tools":{"listChanged":true`...)
+	if hasManifest {
+		dst = append(dst, `,"manifest":true`...)
+	}
+	dst = append(dst, '}')
 	if f.Resources {
 		dst = append(dst, `,"resources":{"listChanged":true`...)
 		if f.ResourcesSubscribe {
@@ -182,7 +186,15 @@ func writeSkills(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 		return nil, errmap.Unwritable(err)
 	}
 	dst = appendNextCursor(dst, got.NextCursor)
-	return h.closeCached(call, dst, got, true)
+	return h.closeSkills(call, dst, got, true)
+}
+
+// closeSkills is closeCached for skills, whose extension requires the members; the older eras have them as an experiment.
+func (h *Handler) closeSkills(call *exchange, dst []byte, from cacheable, announced bool) ([]byte, *errmap.Error) {
+	if h.opts.SkillCache && call.in.Dialect == Legacy {
+		dst = appendCache(dst, from.GetCache(), announced)
+	}
+	return h.closeCached(call, dst, from, announced)
 }
 
 func writeSkill(h *Handler, call *exchange) ([]byte, *errmap.Error) {
@@ -194,7 +206,7 @@ func writeSkill(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	if err != nil {
 		return nil, errmap.Unwritable(err)
 	}
-	return h.closeCached(call, dst, got, false)
+	return h.closeSkills(call, dst, got, false)
 }
 
 func writeDirectory(h *Handler, call *exchange) ([]byte, *errmap.Error) {
@@ -207,5 +219,5 @@ func writeDirectory(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 		return nil, errmap.Unwritable(err)
 	}
 	dst = appendNextCursor(dst, got.NextCursor)
-	return h.closeCached(call, dst, got, true)
+	return h.closeSkills(call, dst, got, true)
 }

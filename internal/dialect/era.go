@@ -64,6 +64,7 @@ type exchange struct {
 	// isNoted is set by noteRest; the others are what it found and did not read yet,
 	// nil where there is none.
 	isNoted                                                     bool
+	draft                                                       *draft
 	meta, progressToken, logLevel, inputResponses, requestState []byte
 }
 

@@ -77,7 +77,7 @@ func writeInitialize(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	dst := jsontext.AppendString([]byte(`{"protocolVersion":`), call.req.Context.GetProtocolVersion())
 	dst = append(dst, `,"capabilities":`...)
 	f := h.offers.Features(call.resp.Catalog)
-	dst = appendMCPCapabilities(dst, f, false)
+	dst = appendMCPCapabilities(dst, f, false, false)
 	if call.opened != nil {
 		call.opened.Declare(session.Lists{Prompts: f.PromptsChanged, Resources: f.Resources})
 	}

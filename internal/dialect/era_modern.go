@@ -3,19 +3,24 @@
 package dialect
 
 import (
+	"bytes"
+
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // newModern returns MCP 2026-07-28: stateless, every request carries its
 // protocol revision and capabilities, and on HTTP the headers repeat them.
-func newModern() *era {
+func newModern(hasVariants bool) *era {
 	return &era{
 		methods: withMCP(map[string]*method{
 			"server/discover":      {op: bridge.OpList, read: readAnything, write: writeDiscover},
 			"tools/list":           {op: bridge.OpList, read: readPage, write: writeModernList},
+			"tools/manifest":       {op: bridge.OpList, read: readManifest, write: writeManifest},
+			"tools/describe":       {op: bridge.OpList, read: readDescribe, write: writeDescribed},
 			methodToolsCall:        {op: bridge.OpCall, read: readMCPCall, write: writeModernResult},
 			"subscriptions/listen": {op: bridge.OpListen, read: readListen, write: writeListen},
 			"tasks/get":            {op: bridge.OpGetTask, read: readGetTask, write: writeTask},
@@ -23,7 +28,7 @@ func newModern() *era {
 			"tasks/cancel":         {op: bridge.OpCancelTask, read: readCancelTask, write: writeAcknowledged},
 		}),
 		mirrors:      true,
-		admit:        admitModern,
+		admit:        func(in *Inbound) *errmap.Error { return admitModern(in, hasVariants) },
 		matchHeaders: matchModernName,
 		fail:         failModern,
 	}
@@ -32,7 +37,7 @@ func newModern() *era {
 // admitModern checks what every request must carry, in the order that lets a
 // client tell the faults apart: the _meta members, the version header, the
 // version itself, the method header.
-func admitModern(in *Inbound) *errmap.Error {
+func admitModern(in *Inbound, hasVariants bool) *errmap.Error {
 	if err := requireMeta(in); err != nil {
 		return err
 	}
@@ -42,8 +47,12 @@ func admitModern(in *Inbound) *errmap.Error {
 			return err
 		}
 	}
-	if version != VersionModern {
-		return errmap.UnsupportedVersion(version, Versions())
+	if version != VersionModern && (version != versionVariants || !hasVariants) {
+		err := errmap.UnsupportedVersion(version, versions(hasVariants))
+		if version == versionVariants {
+			err.Message = content.NotOn(err.Code, "", "revision "+version, variantsName).Message
+		}
+		return err
 	}
 	if in.Header != nil {
 		return matchHeader(in.Header, headerMethod, in.Message.Method)
@@ -106,7 +115,7 @@ func matchModernName(in *Inbound, op bridge.Op) *errmap.Error {
 		return err
 	}
 	raw, _ := in.Message.Param(member)
-	if jsontext.IsText(raw, name) {
+	if jsontext.IsText(raw, name) || jsontext.IsText(raw, unmerged(name)) {
 		return nil
 	}
 	if want, ok := jsontext.Text(raw); ok {
@@ -147,7 +156,11 @@ func failModern(h *Handler, call *exchange, err *errmap.Error) Reply {
 	case errmap.Silent:
 		return Reply{Status: shown.HTTPStatus}
 	}
-	return replyFrom(shown, jsonrpc.AppendError(nil, id, true, shown.Code, shown.Message, shown.Data))
+	data := shown.Data
+	if call.draft != nil && len(call.draft.members) > 0 && len(data) > 0 {
+		data = append(append(bytes.Clone(data[:len(data)-1]), call.draft.members...), '}')
+	}
+	return replyFrom(shown, jsonrpc.AppendError(nil, id, true, shown.Code, shown.Message, data))
 }
 
 // modernType is what every complete result of the revision has.

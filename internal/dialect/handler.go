@@ -38,6 +38,11 @@ type Options struct {
 	Record *trail.Run
 	// RecordPayloads makes Record include arguments and results.
 	RecordPayloads bool
+	// Denials has callers bring back the handle of an approval as the draft SEP-2643 does.
+	Denials bool
+	// SkillCache, ToolDigests, ToolManifest and Variants are experimental features: cache hints of skills in every era, digests in lists
+	// of tools, lists of tools by their digests, and the revision with results for different audiences.
+	SkillCache, ToolDigests, ToolManifest, Variants bool
 	// Listed is called with the cost of each list of tools for MCP clients that is rendered: once per catalog, caller's view and
 	// era, unless two callers come at once. It must return soon. Nil is not called.
 	Listed func(listcost.List)

@@ -181,7 +181,7 @@ func FuzzMirror(f *testing.F) {
 		if !known {
 			return
 		}
-		call := &exchange{era: newModern(), in: &Inbound{Header: header}, req: &bridge.Request{}}
+		call := &exchange{era: newModern(false), in: &Inbound{Header: header}, req: &bridge.Request{}}
 		err := call.Check(&catalog.Tool{Native: true, HeaderParams: mirrored()}, message.Params)
 		if (err == nil) != want {
 			t.Errorf("%s with %v: got %v, want it to be the same: %v", arguments, header, err, want)

@@ -56,6 +56,14 @@ const (
 // pick any of them.
 func Versions() []string { return []string{VersionModern, VersionLegacy, "2025-06-18", "2025-03-26"} }
 
+// versions are those with the one that is an experiment.
+func versions(hasVariants bool) []string {
+	if hasVariants {
+		return append([]string{versionVariants}, Versions()...)
+	}
+	return Versions()
+}
+
 // IsLegacyVersion reports whether v opened with initialize. Revisions that are
 // not served count too: they decide the era, not the answer.
 func IsLegacyVersion(v string) bool {
@@ -101,6 +109,17 @@ const (
 	headerMethod  = "Mcp-Method"
 	headerName    = "Mcp-Name"
 )
+
+// HeaderVersion returns the revision that the header of a request names, "" for none. Proxies
+// merge repeated lines; isOne is false where they differ.
+func HeaderVersion(h http.Header) (version string, isOne bool) {
+	values := h[headerVersion]
+	if len(values) == 0 {
+		return "", true
+	}
+	version, isOne = SameValue(values)
+	return version, isOne
+}
 
 // metaCapabilitiesKey is the other member that every modern request's _meta
 // must have.
@@ -198,7 +217,7 @@ func (in *Inbound) era() string {
 		if in.Session != nil && in.Session.Context().GetProtocolVersion() != "" {
 			return in.Session.Context().GetProtocolVersion()
 		}
-		if version := in.Header.Get(headerVersion); IsLegacyVersion(version) {
+		if version, _ := HeaderVersion(in.Header); IsLegacyVersion(version) {
 			return version
 		}
 		return unknownRevision
@@ -261,7 +280,7 @@ func (in *Inbound) opensEarly() bool { return in.Header == nil }
 // its header names. A client that says nothing gets the newest words, because
 // members that a client does not know are tolerated in every revision.
 func (in *Inbound) revision() content.Revision {
-	version := in.Header.Get(headerVersion)
+	version, _ := HeaderVersion(in.Header)
 	if in.Session != nil {
 		version = in.Session.Context().GetProtocolVersion()
 	}

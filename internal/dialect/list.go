@@ -19,7 +19,7 @@ import (
 // listCache keeps the rendered tools of the newest snapshot per dialect. A
 // snapshot is immutable, so its listing is too.
 type listCache struct {
-	canonical, modern, legacy atomic.Pointer[listing]
+	canonical, modern, legacy, variants atomic.Pointer[listing]
 }
 
 func newListCache() any { return &listCache{} }
@@ -39,11 +39,22 @@ func writeModernList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	tail := appendNextCursor([]byte{']'}, call.resp.NextCursor)
 	tail = strconv.AppendInt(append(tail, `,"ttlMs":`...), listTTL, 10)
 	tail = appendCacheScope(tail, call.resp.CacheScope())
-	return call.list(h.mcpList(&h.listsOf(call.resp.Catalog).modern, call.resp.Catalog, appendMCPTool), append(tail, h.introduction().modernTail...))
+	return call.list(h.modernList(call), append(tail, h.introduction().modernTail...))
+}
+
+// modernList is the list of tools in the revision of a request.
+func (h *Handler) modernList(call *exchange) *listing {
+	lists, cat := h.listsOf(call.resp.Catalog), call.resp.Catalog
+	if h.opts.Variants {
+		if version, _ := MetaVersion(call.in.meta()); version == versionVariants {
+			return h.mcpList(&lists.variants, cat, h.withDigest(appendVariantTool))
+		}
+	}
+	return h.mcpList(&lists.modern, cat, h.withDigest(appendMCPTool))
 }
 
 func writeLegacyList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
-	return call.list(h.mcpList(&h.listsOf(call.resp.Catalog).legacy, call.resp.Catalog, appendLegacyTool), append(appendNextCursor([]byte{']'}, call.resp.NextCursor), '}'))
+	return call.list(h.mcpList(&h.listsOf(call.resp.Catalog).legacy, call.resp.Catalog, h.withDigest(appendLegacyTool)), append(appendNextCursor([]byte{']'}, call.resp.NextCursor), '}'))
 }
 
 // appendMCPTool appends a tool as the modern era shows it. What MCP has no
@@ -63,6 +74,23 @@ func appendLegacyTool(dst []byte, t *catalog.Tool, form catalog.ListForm) []byte
 		output = nil
 	}
 	return appendToolOf(dst, t, input, output, isPartial(t, form, input, output), content.AppendLegacySchema)
+}
+
+// withDigest adds the digest to what a list shows of a tool, where calls may name it.
+func (h *Handler) withDigest(one entryForm) entryForm {
+	if !h.opts.ToolDigests {
+		return one
+	}
+	return func(dst []byte, t *catalog.Tool, form catalog.ListForm) []byte {
+		dst = one(dst, t, form)
+		digest := t.Digest()
+		if digest == "" {
+			return dst
+		}
+		const end = `}}}` // of the tool, its _meta and the member there
+		dst = append(dst[:len(dst)-len(end)], `,"digest":"`...)
+		return append(append(append(dst, digest...), '"'), end...)
+	}
 }
 
 func appendAsItIs(dst, schema []byte) []byte { return append(dst, schema...) }
@@ -254,6 +282,8 @@ type listing struct {
 	// each of them ends there.
 	text []byte
 	ends []int
+	// sums are the digests of the tools as they are listed; nil until they are asked for.
+	sums atomic.Pointer[[]string]
 }
 
 // entry is one tool, with its comma.

@@ -3,11 +3,14 @@
 package dialect
 
 import (
+	"errors"
+
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/content"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
@@ -39,6 +42,7 @@ const metaPlace = "/params/_meta"
 // noteRest notes the members of params that are read on first need.
 func (call *exchange) noteRest() *errmap.Error {
 	isModern := call.in.Dialect == Modern
+	var outputs []byte
 	for name, raw := range call.in.Message.ParamFields() {
 		switch {
 		case string(name) == "_meta":
@@ -51,13 +55,15 @@ func (call *exchange) noteRest() *errmap.Error {
 				return invalidParams("requestState", "type", "requestState is %s, want a string", jsonKind(raw))
 			}
 			call.requestState, call.req.Repeated = raw, true
+		case string(name) == requestedParam:
+			outputs = raw
 		}
 	}
 	for name, raw := range jsontext.Fields(call.meta) {
 		switch {
 		case string(name) == progressTokenKey:
-			if _, err := jsonrpc.ParseID(raw); err != nil {
-				return invalidParams("_meta/"+progressTokenKey, "type", "progressToken is %s, want a string or an integer", jsonKind(raw))
+			if err := checkProgressToken(raw); err != nil {
+				return err
 			}
 			call.progressToken = raw
 		case string(name) == metaLogLevelKey && isModern:
@@ -72,7 +78,23 @@ func (call *exchange) noteRest() *errmap.Error {
 		}
 	}
 	call.isNoted = true
+	if isModern && call.req.Op == bridge.OpCall && (outputs != nil || call.handler.opts.Variants) {
+		return call.readOutputs(outputs)
+	}
 	return nil
+}
+
+// checkProgressToken holds a progressToken to what an id may be.
+func checkProgressToken(raw []byte) *errmap.Error {
+	_, err := jsonrpc.ParseID(raw)
+	var fault *jsonrpc.Fault
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &fault) && fault.Over == jsonrpc.OverIDBytes:
+		return invalidParams("_meta/"+progressTokenKey, "maxLength", "progressToken has more than %d bytes", defaults.MaxIDBytes)
+	}
+	return invalidParams("_meta/"+progressTokenKey, "type", "progressToken is %s, want a string or an integer", jsonKind(raw))
 }
 
 // Rest implements [bridge.Envelope].

@@ -40,7 +40,7 @@ func (h *Handler) beginUnrecorded(ctx context.Context, in *Inbound) (reply *Repl
 		return ready(h.strayResponse(in))
 	case msg.Fault != nil:
 		refused := h.refuse(in, FaultError(msg.Fault))
-		refused.IsUnasked = msg.Kind == jsonrpc.KindNotification && msg.Fault.Path == "/params"
+		refused.IsUnasked = msg.Kind == jsonrpc.KindNotification && msg.Fault.Path != "/method" // else it is no notification
 		return ready(refused)
 	case msg.Kind == jsonrpc.KindRequest:
 		return h.request(ctx, in)
@@ -53,7 +53,9 @@ func ready(r Reply) (reply *Reply, run func() *Reply) { return &r, nil }
 
 // strayResponse refuses a response: nothing here waits for one. Its id is not
 // echoed, because it is an id of our own requests: the sender could take the
-// answer for that of a call which it has in flight under the same id.
+// answer for that of a call which it has in flight under the same id. Where the
+// transport can do without a reply none is sent: some clients close the connection
+// for an error without an id.
 func (h *Handler) strayResponse(in *Inbound) Reply {
 	anonymous := *in
 	anonymous.Message = &jsonrpc.Message{Kind: in.Message.Kind}
@@ -65,6 +67,7 @@ func (h *Handler) strayResponse(in *Inbound) Reply {
 	}
 	reply := h.refuse(&anonymous, fault)
 	reply.data = nil // the run record shows the id
+	reply.IsUnasked = true
 	return reply
 }
 
@@ -87,6 +90,9 @@ func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run f
 		Protocol: in.protocol(), Header: withTraceContext(in.Header, in.meta()),
 	}}
 	call.req.Envelope = call
+	if h.opts.Denials {
+		call.req.Header = withAuthorizationContext(call.req.Header, in.meta())
+	}
 	if err := era.matchHeaders(in, method.op); err != nil {
 		return ready(h.refuseCall(call, err))
 	}
@@ -126,6 +132,9 @@ func (h *Handler) replyTo(call *exchange) {
 	resp := call.resp
 	call.in.resp = resp
 	call.reply = h.answer(call.era, call.method, call, resp)
+	if call.draft != nil && call.draft.outputs != nil {
+		call.reshape()
+	}
 	call.reply.Header = mergedHeader(resp.Header, resp.Trailer)
 }
 

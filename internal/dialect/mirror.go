@@ -27,6 +27,11 @@ const headerParamPrefix = "Mcp-Param-"
 // repeated in HTTP headers with what the headers say, so that a proxy that
 // routes by a header and a server that reads the body see the same call.
 func (call *exchange) Check(tool *catalog.Tool, arguments []byte) *errmap.Error {
+	if call.draft != nil {
+		if err := call.draft.checkOutputs(tool); err != nil {
+			return err
+		}
+	}
 	if !call.era.mirrors || call.in.Header == nil {
 		return nil
 	}
@@ -53,7 +58,7 @@ func (call *exchange) mirror(tool *catalog.Tool, arguments []byte, p *catalog.He
 	if err != nil {
 		return err
 	}
-	if !sameArgument(value, header) {
+	if !sameArgument(value, header) && !sameArgument(value, unmerged(header)) {
 		return headerMismatch("%s is %s, the body has %s at %s", name, errmap.Quote(header), errmap.Quote(string(value)), p.Pointer)
 	}
 	return nil
@@ -183,6 +188,9 @@ func decodedHeader(h http.Header, name string) (string, *errmap.Error) {
 	}
 	plain, ok := decodeSentinel(value)
 	if !ok {
+		plain, ok = decodeSentinel(unmerged(value))
+	}
+	if !ok {
 		return "", headerMismatch("header %s is not a valid =?base64?...?= value", name)
 	}
 	return plain, nil
@@ -231,7 +239,7 @@ func matchHeader(h http.Header, name, want string) *errmap.Error {
 	if err != nil {
 		return err
 	}
-	if got != want {
+	if got != want && unmerged(got) != want {
 		return headerMismatch("%s is %s, the body has %s", name, errmap.Quote(got), errmap.Quote(want))
 	}
 	return nil

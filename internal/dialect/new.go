@@ -19,6 +19,6 @@ func New(b *bridge.Bridge, opts Options) *Handler {
 	return &Handler{
 		runner: b, shown: b, refusals: b, places: b,
 		flights: b.Flights(), buffers: b.Buffers(), tracer: b.Tracer(), stats: b.Stats(), noted: b.BoundedLog(), software: b.Version(),
-		opts: opts, offers: opts.Offers, canonical: newCanonical(), modern: newModern(), legacy: newLegacy(),
+		opts: opts, offers: opts.Offers, canonical: newCanonical(), modern: newModern(opts.Variants), legacy: newLegacy(),
 	}
 }

@@ -203,6 +203,18 @@ func withMeta(h http.Header, meta []byte, isOwn bool) http.Header {
 	return out
 }
 
+// withAuthorizationContext adds the handle that a retry repeats. The draft SEP-2643 has no request refused for it.
+func withAuthorizationContext(h http.Header, meta []byte) http.Header {
+	raw, ok := jsontext.Lookup(meta, "io.modelcontextprotocol/authorization-context-id")
+	text, isText := jsontext.Text(raw)
+	if !ok || !isText {
+		return h
+	}
+	out := cloneHeader(h)
+	out[backend.ApprovalHint] = []string{text}
+	return out
+}
+
 // mayAddHeaders reports whether a _meta has a member that [withTraceContext] looks for. Most have none.
 func mayAddHeaders(meta []byte) bool {
 	for name := range jsontext.Fields(meta) {

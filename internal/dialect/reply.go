@@ -31,8 +31,8 @@ type Reply struct {
 	// transport has headers. It may be nil.
 	Header http.Header
 
-	// IsUnasked is set if the reply is about a notification whose params do not fit. Where a
-	// message may be left without a reply (stdio, entries of a batch), none is sent.
+	// IsUnasked is set if the reply is about a notification, or a response that nothing waits
+	// for. Where a message may be left without a reply (stdio, entries of a batch), none is sent.
 	IsUnasked bool
 
 	// err is the error that the reply shows, and tool the tool that it is
@@ -202,8 +202,23 @@ func (f *failedCall) appendTo(id jsonrpc.ID) []byte {
 	dst = append(dst, f.before...)
 	dst = append(dst, `,"_meta":{"`+errmap.MetaKey+`":`...)
 	dst = appendErrorData(dst, f.err, f.data)
+	dst = appendDenial(dst, f.err)
 	dst = append(dst, f.after...)
 	return append(dst, `}}}`...)
+}
+
+// appendDenial appends the member of _meta with what a denied caller can expect of asking for approval (draft SEP-2643).
+func appendDenial(dst []byte, err *errmap.Error) []byte {
+	if err.Denial == "" {
+		return dst
+	}
+	dst = append(dst, `,"io.modelcontextprotocol/authorization":{"reason":"insufficient_authorization","remediation":`...)
+	dst = jsontext.AppendString(dst, err.Denial)
+	if err.Handle != "" {
+		dst = append(dst, `,"authorizationContextId":`...)
+		dst = jsontext.AppendString(dst, err.Handle)
+	}
+	return append(dst, '}')
 }
 
 // withPartial adds to the data of an error what a stream had sent before it failed.

@@ -239,10 +239,14 @@ func admitLegacy(in *Inbound) *errmap.Error {
 	if in.Message != nil && in.Message.Kind == jsonrpc.KindRequest && in.Message.Method == methodInitialize {
 		return nil
 	}
-	for _, v := range in.Header.Values(headerVersion) {
-		if !isServedLegacy(v) {
-			return errmap.UnsupportedVersion(v, Versions())
-		}
+	version, isOne := HeaderVersion(in.Header)
+	switch {
+	case !isOne:
+		return errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+			Keyword: "version", Message: "the request names two protocol versions; send one MCP-Protocol-Version",
+		}))
+	case len(in.Header[headerVersion]) > 0 && !isServedLegacy(version):
+		return errmap.UnsupportedVersion(version, Versions())
 	}
 	return nil
 }

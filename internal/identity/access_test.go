@@ -33,7 +33,12 @@ func TestBook(t *testing.T) {
 		entry("planner", plannerToken, "fleet.*"),
 		entry("batch", batchToken, "*"),
 		{Grant: identity.Grant{Name: "agent", Tools: []string{"lab.echo"}}, URIs: []string{uri}},
+		{Grant: identity.Grant{Name: "user", Tools: []string{"*"}}, UIDs: []uint32{0, 1000}},
+		{Grant: identity.Grant{Name: "group", Tools: []string{"*"}}, GIDs: []uint32{1000}},
 	})
+	process := func(uid, gid uint32) identity.Credentials {
+		return identity.Credentials{Process: &identity.Process{UID: uid, GID: gid}}
+	}
 	tests := []struct {
 		name   string
 		shown  identity.Credentials
@@ -46,6 +51,12 @@ func TestBook(t *testing.T) {
 		{"both: the token decides", identity.Credentials{Token: batchToken, URIs: []string{uri}}, "batch", ""},
 		{"a bad token beside a good certificate", identity.Credentials{Token: batchToken + "x", URIs: []string{uri}}, "", identity.Unknown},
 		{"nothing", identity.Credentials{}, "", identity.Missing},
+		{"a user before a group", process(1000, 1000), "user", ""},
+		{"root is a user like others", process(0, 0), "user", ""},
+		{"a group", process(7, 1000), "group", ""},
+		{"an unknown user", process(7, 0), "", identity.Unknown},
+		{"a token of another caller", identity.Credentials{Token: batchToken, Process: &identity.Process{UID: 1000}}, "batch", ""},
+		{"a bad token of a known user", identity.Credentials{Token: batchToken + "x", Process: &identity.Process{UID: 1000}}, "", identity.Unknown},
 		{"an unknown certificate", identity.Credentials{URIs: []string{"spiffe://example.org/other"}}, "", identity.Unknown},
 		{"an unknown token", identity.Credentials{Token: strings.ToUpper(plannerToken)}, "", identity.Unknown},
 		{"the beginning of a token", identity.Credentials{Token: plannerToken[:len(plannerToken)-1]}, "", identity.Unknown},
@@ -212,5 +223,18 @@ func TestUnmatched(t *testing.T) {
 		if got := book.Unmatched(tt.tools); !slices.Equal(got, tt.want) {
 			t.Errorf("%v: %v, want %v", tt.tools, got, tt.want)
 		}
+	}
+}
+
+// TestProcesses: without a callers file the user is the name, and what belongs to it is of no other kind of caller.
+func TestProcesses(t *testing.T) {
+	t.Parallel()
+	got, err := identity.Processes{}.Authenticate(t.Context(), identity.Credentials{Process: &identity.Process{UID: 1000, GID: 7}})
+	if err != nil || got.Name() != "uid:1000" || got.Principal() != "process:uid:1000" || got.Facts().Source != identity.SourceUnix {
+		t.Errorf("%q %q %+v, %v", got.Name(), got.Principal(), got.Facts(), err)
+	}
+	var refused *identity.Refusal
+	if _, err := (identity.Processes{}).Authenticate(t.Context(), identity.Credentials{}); !errors.As(err, &refused) || refused.Reason != identity.Missing {
+		t.Errorf("no process: %v", err)
 	}
 }

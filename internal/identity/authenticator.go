@@ -3,10 +3,12 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,7 +32,12 @@ type Credentials struct {
 	// URIs are the URI names of the verified client certificate of the caller's
 	// connection. They are empty if there was no certificate.
 	URIs []string
+	// Process is the process at the other end of a Unix socket, as the kernel knows it; nil for none.
+	Process *Process
 }
+
+// Process is a process by its user and its group.
+type Process struct{ UID, GID uint32 }
 
 // Reason is the reason why credentials were rejected.
 type Reason string
@@ -160,6 +167,21 @@ func (Certificates) Authenticate(_ context.Context, shown Credentials) (*Identit
 	return newLasting(Grant{Name: shown.URIs[0], Tools: every, Resources: every, Prompts: every, Publish: every, Subscribe: every}, Facts{Source: SourceCertificate}), nil
 }
 
+// Processes identifies callers by the users of their processes, and permits all calls: the permissions of the socket have decided who
+// connects. It ignores tokens.
+type Processes struct{}
+
+// Authenticate implements [Authenticator].
+func (Processes) Authenticate(_ context.Context, shown Credentials) (*Identity, error) {
+	if shown.Process == nil {
+		return nil, Refuse(Missing)
+	}
+	every := []string{glob.Anything}
+	return newLasting(Grant{
+		Name: "uid:" + strconv.FormatUint(uint64(shown.Process.UID), 10), Tools: every, Resources: every, Prompts: every, Publish: every, Subscribe: every,
+	}, Facts{Source: SourceUnix}), nil
+}
+
 // Digest is the SHA-256 of a token.
 type Digest = [sha256.Size]byte
 
@@ -170,6 +192,8 @@ type Entry struct {
 	Tokens []Digest
 	// URIs are the names in certificates that identify the caller.
 	URIs []string
+	// UIDs and GIDs are the users and groups whose processes are the caller.
+	UIDs, GIDs []uint32
 	// Groups are the groups that the caller is in.
 	Groups []string
 	// Subjects are the subjects of authorization servers that are this caller.
@@ -203,6 +227,8 @@ type page struct {
 	callers []*Identity // by entry
 	tokens  []known
 	uris    map[string]*Identity
+	// uids and gids are the users and groups of processes.
+	uids, gids map[uint32]*Identity
 	// subjects are those of authorization servers.
 	subjects map[Subject]*Identity
 }
@@ -245,7 +271,9 @@ func NewBook(entries []Entry) *Book {
 // newPage makes a page. Callers that stand in the page before with the same words
 // keep their identity.
 func newPage(entries []Entry, before *page) *page {
-	p := &page{entries: entries, uris: map[string]*Identity{}, subjects: map[Subject]*Identity{}}
+	p := &page{
+		entries: entries, uris: map[string]*Identity{}, uids: map[uint32]*Identity{}, gids: map[uint32]*Identity{}, subjects: map[Subject]*Identity{},
+	}
 	kept := make(map[string]int, len(before.entries))
 	for i := range before.entries {
 		kept[before.entries[i].Name] = i
@@ -264,6 +292,12 @@ func newPage(entries []Entry, before *page) *page {
 		}
 		for _, uri := range e.URIs {
 			p.uris[uri] = caller
+		}
+		for _, uid := range e.UIDs {
+			p.uids[uid] = caller
+		}
+		for _, gid := range e.GIDs {
+			p.gids[gid] = caller
 		}
 		for _, subject := range e.Subjects {
 			p.subjects[subject] = caller
@@ -311,7 +345,7 @@ func (b *Book) Named(name string) *Identity {
 	}
 	p := b.page.Load()
 	for i := range p.entries {
-		if e := &p.entries[i]; e.Name == name && len(e.Tokens)+len(e.URIs) > 0 {
+		if e := &p.entries[i]; e.Name == name && len(e.Tokens)+len(e.URIs)+len(e.UIDs)+len(e.GIDs) > 0 {
 			return p.callers[i]
 		}
 	}
@@ -334,7 +368,12 @@ func (b *Book) Authenticate(_ context.Context, shown Credentials) (*Identity, er
 			return caller, nil
 		}
 	}
-	if len(shown.URIs) > 0 {
+	if shown.Process != nil {
+		if caller := cmp.Or(p.uids[shown.Process.UID], p.gids[shown.Process.GID]); caller != nil {
+			return caller, nil
+		}
+	}
+	if len(shown.URIs) > 0 || shown.Process != nil {
 		return nil, Refuse(Unknown)
 	}
 	return nil, Refuse(Missing)

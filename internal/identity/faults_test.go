@@ -182,6 +182,7 @@ func (s *scene) headers() []refused {
 		{"an id token's type", with(map[string]any{"typ": "id+jwt"}), badType},
 		{"a logout token", with(map[string]any{"typ": "logout+jwt"}), badType},
 		{"a proof as a token", with(map[string]any{"typ": "dpop+jwt"}), badType},
+		{"an id-jag, which is a grant", with(map[string]any{"typ": "oauth-id-jag+jwt"}), badType},
 		{"typ is a number", with(map[string]any{"typ": 1}), malformedHeader},
 		{"kid is an object", with(map[string]any{"kid": map[string]any{}}), malformedHeader},
 		{"duplicate alg", bearer(i.Key.SignText([]byte(`{"alg":"none","alg":"ES256","kid":"first"}`), claims)), malformedHeader},
@@ -309,6 +310,22 @@ func (s *scene) bindings() []refused {
 		named("no ath", with("the proof is for another token", "ath", nil)),
 		named("old", with("the proof is too old, or from the future", "iat", now-320)),
 		named("future", with("the proof is too old, or from the future", "iat", now+900)),
+		named("no htm", with("the proof is for another method", "htm", nil)),
+		named("no htu", with("the proof is for another URL", "htu", nil)),
+		named("htm in lower case", with("the proof is for another method", "htm", "post")),
+		named("alg HS256", proof("the proof is malformed", func(h, _ map[string]any) { h["alg"] = "HS256" })),
+		{"changed proof", func(method, path string) shown {
+			head, rest, _ := strings.Cut(s.client.Proof(method, origin+path, bound, nil), ".")
+			body, _, _ := strings.Cut(rest, ".")
+			_, signature, _ := strings.Cut(s.client.Proof(method, origin+path, bound, nil)[len(head)+1:], ".")
+			return shown{auth: []string{"DPoP " + bound}, proofs: []string{head + "." + body + "." + signature}}
+		}, dpop("invalid_dpop_proof", "the signature of the proof is wrong")},
+		named("private jwk", proof("the signature of the proof is wrong", func(h, _ map[string]any) {
+			jwk := map[string]any{}
+			_ = json.Unmarshal(s.client.Key.PublicJSON(), &jwk)
+			jwk["d"] = "AAAA"
+			h["jwk"] = jwk
+		})),
 		named("no iat", with("the proof is malformed", "iat", nil)),
 		named("no jti", with("the proof is malformed", "jti", "")),
 		named("long jti", with("the proof is malformed", "jti", strings.Repeat("a", 300))),

@@ -4,6 +4,8 @@ package identity
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -48,6 +50,8 @@ const (
 	SourceTokens Source = "tokens"
 	// SourceCertificate is a client certificate that needs no entry.
 	SourceCertificate Source = "certificate"
+	// SourceUnix is a process on a Unix socket whose user needs no entry.
+	SourceUnix Source = "unix"
 	// SourceOAuth is an access token of an OAuth authorization server.
 	SourceOAuth Source = "oauth"
 )
@@ -144,6 +148,8 @@ func principalOf(g Grant, f Facts) string {
 	switch f.Source {
 	case SourceCertificate:
 		return "certificate:" + f.Subject
+	case SourceUnix:
+		return "process:" + f.Subject // "unix:" begins the address of one
 	case SourceOAuth:
 		if f.Entry {
 			break
@@ -245,6 +251,45 @@ func (i *Identity) WhenRevoked(f func()) (stop func() bool) {
 		return context.AfterFunc(i.life, f)
 	}
 	return i.lease.watch(f)
+}
+
+// WhenWithdrawn is [Identity.WhenRevoked] without the end of a token whose time is over. An issuer that is asked about its tokens does
+// not tell that from one that was revoked: there, each end counts.
+func (i *Identity) WhenWithdrawn(f func()) (stop func() bool) {
+	if i.Lasts() || i.lease == nil {
+		return i.WhenRevoked(f)
+	}
+	l := i.lease
+	leave := l.watch(func() {
+		if !l.isOver() {
+			f()
+		}
+	})
+	left := l.above.WhenRevoked(f) // also after the time of the token
+	return func() bool {
+		before, after := leave(), left()
+		return before && after
+	}
+}
+
+// Standing is a digest of what the entry of the callers file says that claims the caller of a token; nil for others.
+func (i *Identity) Standing() []byte {
+	if i == nil || i.lease == nil {
+		return nil
+	}
+	return standingOf(i.lease.above)
+}
+
+func standingOf(entry *Identity) []byte {
+	if entry == nil {
+		return nil
+	}
+	text, err := json.Marshal([]any{entry.grant, entry.facts.Groups})
+	if err != nil {
+		return []byte{} // which no other is
+	}
+	sum := sha256.Sum256(text)
+	return sum[:]
 }
 
 // identityKey is the context key of the identity behind a request.
@@ -402,6 +447,13 @@ func (l *Lease) End() {
 	for w := range gone {
 		w.run()
 	}
+}
+
+// isOver reports whether the time of a lease is over that nothing could have renewed.
+func (l *Lease) isOver() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.renew == nil && !time.Now().Before(l.ends)
 }
 
 // Ended reports whether the lease has ended.

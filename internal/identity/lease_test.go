@@ -94,3 +94,43 @@ func TestLeaseOfAnEntry(t *testing.T) {
 	book.Replace([]identity.Entry{one})
 	<-ended
 }
+
+// TestAnIdentityIsWithdrawn: by what ends it before its time, and by its entry for ever; and where its issuer is asked, by each end.
+func TestAnIdentityIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	subject := identity.Subject{Issuer: "iss", Name: "ann"}
+	for name, tt := range map[string]struct {
+		renew     identity.Renewal
+		end       func(lease *identity.Lease, book *identity.Book)
+		withdrawn bool
+	}{
+		"its time is over": {end: func(*identity.Lease, *identity.Book) { time.Sleep(time.Minute) }},
+		"its key is gone":  {end: func(l *identity.Lease, _ *identity.Book) { l.End() }, withdrawn: true},
+		"its entry is gone": {end: func(_ *identity.Lease, b *identity.Book) {
+			b.Replace(nil)
+		}, withdrawn: true},
+		"its entry is gone later": {end: func(_ *identity.Lease, b *identity.Book) {
+			time.Sleep(time.Minute)
+			b.Replace(nil)
+		}, withdrawn: true},
+		"its issuer says so": {renew: func() (time.Time, time.Time) { return time.Now(), time.Now() }, end: func(*identity.Lease, *identity.Book) {
+			time.Sleep(time.Minute)
+		}, withdrawn: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				book := identity.NewBook([]identity.Entry{{Grant: identity.Grant{Name: "clerk"}, Subjects: []identity.Subject{subject}}})
+				who, lease := leased(tt.renew, book.Claimed(subject))
+				var told atomic.Int32
+				stop := who.WhenWithdrawn(func() { told.Add(1) })
+				tt.end(lease, book)
+				synctest.Wait()
+				if (told.Load() > 0) != tt.withdrawn {
+					t.Errorf("told %d times", told.Load())
+				}
+				stop()
+			})
+		})
+	}
+}

@@ -167,6 +167,9 @@ func NewMetadataHandler(c *configv1.OAuth, name string, supported func() []strin
 	return h
 }
 
+// Resource returns the URL of the resource; empty where there is no metadata.
+func (h *MetadataHandler) Resource() string { return h.document.Resource }
+
 // NoAuthorizationServer answers at the paths of [IsOfAuthorizationServer]. The sidecar is none, and a client that is asked for
 // a token there would take it for one: it would try to register, and not send the token that it has.
 func NoAuthorizationServer(w http.ResponseWriter, _ *http.Request) {

@@ -27,6 +27,9 @@ type MiddlewareOptions struct {
 	// Names returns the accepted URI names of a connection's client certificate. It
 	// is nil without client certificates.
 	Names func(*tls.ConnectionState) []string
+	// Process returns the process at the other end of a request's Unix socket, nil for none. It is nil where callers are not identified
+	// by their processes.
+	Process func(context.Context) *Process
 	// Subject is the header that carries the caller's name to the backend, in lower
 	// case; "" sends none.
 	Subject string
@@ -166,6 +169,9 @@ func (d *Middleware) removeCredentials(r *http.Request) (shown Credentials, why 
 	shown.Method, shown.Path = r.Method, r.URL.EscapedPath()
 	if d.opts.Names != nil {
 		shown.URIs = d.opts.Names(r.TLS)
+	}
+	if d.opts.Process != nil {
+		shown.Process = d.opts.Process(r.Context())
 	}
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		shown.Certificate = r.TLS.PeerCertificates[0].Raw

@@ -3,6 +3,7 @@
 package identity
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
@@ -397,6 +398,33 @@ func (v *Verifier) identify(e *verified) {
 	}
 	e.who = newLeased(grant, facts, e.lease, e.above)
 }
+
+// Again returns the caller of a token that is gone, as it is now, by what the token said and by its [Identity.Standing] then. It is nil
+// where that is not known: another issuer, one that is asked about its tokens, or another entry of the callers file. It ends with its
+// entry, else never. It is nil for a nil Verifier.
+func (v *Verifier) Again(f Facts, standing []byte) *Identity {
+	if v == nil || f.Source != SourceOAuth {
+		return nil
+	}
+	i := v.byURL[route(f.Issuer)]
+	if i == nil || i.asked != nil || i.name() != "" && i.name() != f.Issuer {
+		return nil
+	}
+	above := v.opts.Book.Claimed(Subject{Issuer: f.Issuer, Name: f.Subject})
+	if now := standingOf(above); (above == nil) != (len(standing) == 0) || !bytes.Equal(now, standing) {
+		return nil
+	}
+	grant := v.opts.Grant
+	grant.Name, f.Entry = subjectName(Subject{Issuer: f.Issuer, Name: f.Subject}), false
+	if above != nil {
+		grant, f.Entry = above.Grant(), true
+	}
+	ends := time.Now().Add(keptFor)
+	return newLeased(grant, f, newLease(ends, ends, nil), above)
+}
+
+// keptFor is longer than anything is kept of a caller.
+const keptFor = 365 * 24 * time.Hour
 
 // claimed returns the token with the entry of the callers file as it is now. Where that has
 // changed, the token gets another identity, and the one before ends.

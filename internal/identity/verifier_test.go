@@ -388,3 +388,52 @@ func TestNonces(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestACallerWithoutItsToken is the one that it was, unless the callers file says something else of it now, or its issuer would be asked.
+func TestACallerWithoutItsToken(t *testing.T) {
+	t.Parallel()
+	i := oauthtest.Start(t)
+	subject := identity.Subject{Issuer: i.URL, Name: "ann"}
+	entry := func(tools ...string) []identity.Entry {
+		return []identity.Entry{{Grant: identity.Grant{Name: "clerk", Tools: tools}, Groups: []string{"desk"}, Subjects: []identity.Subject{subject}}}
+	}
+	plain := []identity.Issuer{{URL: i.URL}}
+	asked := []identity.Issuer{{URL: i.URL, Introspection: &identity.Introspection{ClientID: oauthtest.ClientID, Secret: oauthtest.Secretly}}}
+	for name, tt := range map[string]struct {
+		before, now []identity.Entry
+		issuers     []identity.Issuer
+		known       bool
+	}{
+		"no entry":       {issuers: plain, known: true},
+		"the same entry": {before: entry("a.*"), now: entry("a.*"), issuers: plain, known: true},
+		"another entry":  {before: entry("a.*"), now: entry("b.*"), issuers: plain},
+		"an entry since": {now: entry("a.*"), issuers: plain},
+		"no entry since": {before: entry("a.*"), issuers: plain},
+		"another issuer": {issuers: []identity.Issuer{{URL: i.URL + "/other"}}},
+		"it is asked":    {issuers: asked},
+	} {
+		grant := identity.Grant{Tools: []string{"c.*"}}
+		first := open(t, identity.VerifierOptions{Issuers: plain, Grant: grant, Book: identity.NewBook(tt.before)})
+		who, err := show(first, i.Token(resource, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		later, err := identity.NewVerifier(identity.VerifierOptions{Resource: resource, Issuers: tt.issuers, Grant: grant, Book: identity.NewBook(tt.now)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		facts := who.Facts()
+		facts.Claims = nil
+		again := later.Again(facts, who.Standing())
+		if (again != nil) != tt.known {
+			t.Errorf("%s: %v", name, again)
+		}
+		if again != nil && (again.Principal() != who.Principal() || again.Name() != who.Name() || !slices.Equal(again.Grant().Tools, who.Grant().Tools) ||
+			!slices.Equal(again.Facts().Groups, facts.Groups) || !slices.Equal(again.Facts().Scopes, facts.Scopes) || again.Facts().Entry != facts.Entry) {
+			t.Errorf("%s: %+v, then %+v", name, facts, again.Facts())
+		}
+	}
+	if (*identity.Verifier)(nil).Again(identity.Facts{Source: identity.SourceOAuth}, nil) != nil {
+		t.Error("a caller without a verifier")
+	}
+}

@@ -6,8 +6,10 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -116,5 +118,69 @@ func TestForeignWordsAreFound(t *testing.T) {
 		if found := foreignTo(file); len(found) != want {
 			t.Errorf("%s: found %v, want %d", code, strings.Join(found, ", "), want)
 		}
+	}
+}
+
+// wayIn are the functions of package bridge that may name the client of a backend, and those that may ask for it without what callers do
+// not see: a watch keeps messages whole, and each reader is shown its part. What is under way has a member of that name.
+func wayIn() map[string][]string {
+	return map[string][]string{
+		"Upstream":   {"(*sender).upstream", "(*Backend).everything", "(*seen).Call", "(*seen).Stream", "(*seen).Open", "(*Bridge).underWay"},
+		"everything": {"(*Host).Stream"},
+	}
+}
+
+// TestAnswersComeInAtOnePlace: what backends answer passes (*sender).upstream, which takes out what a caller does not see. Code that calls
+// a backend in another way would show everything.
+func TestAnswersComeInAtOnePlace(t *testing.T) {
+	t.Parallel()
+	used := map[string]bool{}
+	for _, file := range sources(t) {
+		if filepath.ToSlash(filepath.Dir(file.path)) != "bridge" {
+			continue
+		}
+		for _, use := range uses(file.ast, wayIn()) {
+			name, by, _ := strings.Cut(use, " ")
+			if used[use] = true; !slices.Contains(wayIn()[name], by) {
+				t.Errorf("%s: %s uses %s of a backend: ask (*sender).upstream for it", file.path, by, name)
+			}
+		}
+	}
+	for name, functions := range wayIn() {
+		for _, by := range functions {
+			if !used[name+" "+by] {
+				t.Errorf("%s does not use %s any more: take it off the list", by, name)
+			}
+		}
+	}
+}
+
+// uses are the functions of a file that select one of the names, each as "name function".
+func uses(file *ast.File, names map[string][]string) (found []string) {
+	for _, d := range file.Decls {
+		by := "a variable"
+		if f, ok := d.(*ast.FuncDecl); ok {
+			if by = f.Name.Name; f.Recv != nil {
+				by = "(" + types.ExprString(f.Recv.List[0].Type) + ")." + by
+			}
+		}
+		ast.Inspect(d, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && names[s.Sel.Name] != nil {
+				found = append(found, s.Sel.Name+" "+by)
+			}
+			return true
+		})
+	}
+	return found
+}
+
+func TestUses(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), "x.go", "package bridge\nvar a = b.Upstream\nfunc (s *T) f() { _ = Backend{Upstream: s.x}; go func() { s.at().Upstream.Call() }() }", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(uses(file, wayIn()), ", "); got != "Upstream a variable, Upstream (*T).f" {
+		t.Errorf("found %s", got)
 	}
 }

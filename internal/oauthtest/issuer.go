@@ -39,6 +39,11 @@ type Issuer struct {
 	opaque    map[string]map[string]any
 	requests  map[string]int
 	slash     bool
+	// provider is the identity provider whose grants are taken, and redeemed are those that were. denied are the resources
+	// for which there are none.
+	provider *Issuer
+	redeemed map[string]bool
+	denied   []string
 }
 
 // Start starts an issuer with one key on loopback, until the end of the test.
@@ -63,12 +68,13 @@ func InMemory(tb testing.TB) (i *Issuer, dial func(ctx context.Context, network,
 
 func newIssuer(tb testing.TB) (*Issuer, http.Handler) {
 	tb.Helper()
-	i := &Issuer{Key: NewKey(tb, "first", "ES256"), opaque: map[string]map[string]any{}, requests: map[string]int{}}
+	i := &Issuer{Key: NewKey(tb, "first", "ES256"), opaque: map[string]map[string]any{}, requests: map[string]int{}, redeemed: map[string]bool{}}
 	i.published = []*Key{i.Key}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/oauth-authorization-server/realm", i.metadata)
 	mux.HandleFunc("GET /realm/jwks", i.jwks)
 	mux.HandleFunc("POST /realm/introspect", i.introspect)
+	mux.HandleFunc("POST /realm/token", i.token)
 	mux.Handle("GET /realm/moved", http.RedirectHandler("/realm/jwks", http.StatusFound))
 	return i, i.count(mux)
 }
@@ -128,7 +134,10 @@ func (i *Issuer) metadata(w http.ResponseWriter, _ *http.Request) {
 		name += "/"
 	}
 	i.mu.Unlock()
-	answer(w, map[string]any{"issuer": name, "jwks_uri": i.JWKS(), "introspection_endpoint": i.Introspect()})
+	answer(w, map[string]any{
+		"issuer": name, "jwks_uri": i.JWKS(), "introspection_endpoint": i.Introspect(), "token_endpoint": i.TokenEndpoint(),
+		"grant_types_supported": []string{GrantTokenExchange, GrantJWTBearer}, "authorization_grant_profiles_supported": []string{ProfileIDJAG},
+	})
 }
 
 func (i *Issuer) jwks(w http.ResponseWriter, _ *http.Request) {

@@ -160,7 +160,7 @@ func (s *Service) readHeld(ctx context.Context, req *bridge.Request, uri string)
 		err.URI = uri
 		return &bridge.Response{Err: err}
 	}
-	if failed := s.mayReadHeld(ctx, d.Tool); failed != nil {
+	if failed := s.mayReadHeld(ctx, &d); failed != nil {
 		return &bridge.Response{Err: failed}
 	}
 	data, failed := s.cutHeld(req.At("uri"), token, part, &d)
@@ -184,11 +184,15 @@ func (s *Service) readHeld(ctx context.Context, req *bridge.Request, uri string)
 	}}}}
 }
 
-// mayReadHeld asks whether a caller may still use the tool that made a result.
-func (s *Service) mayReadHeld(ctx context.Context, name string) *errmap.Error {
+// mayReadHeld asks whether a caller may still use the tool that made a result, and still sees the same of its results.
+func (s *Service) mayReadHeld(ctx context.Context, d *content.Document) *errmap.Error {
+	name := d.Tool
 	if all := s.host.Current(); all != nil {
 		if tool, ok := all.Lookup(name); ok {
-			return s.host.MayUse(ctx, tool)
+			if failed := s.host.MayUse(ctx, tool); failed != nil {
+				return failed
+			}
+			return s.host.MayRead(ctx, tool, name, d.View)
 		}
 	}
 	if who := identity.FromContext(ctx); !who.MayCall(name) {

@@ -530,6 +530,14 @@ func IsLeaving(ctx context.Context) bool {
 	return ok && c != nil && c.book.leaving.Load() && c.h2.Load() == nil
 }
 
+// Remote returns the address at the other end of the connection of a request, as its listener has it; nil for a request without one.
+func Remote(ctx context.Context) net.Addr {
+	if c, ok := ctx.Value(connKey{}).(*watched); ok && c != nil {
+		return c.RemoteAddr()
+	}
+	return nil
+}
+
 // connKey is the key of a request's *watched in its context.
 type connKey struct{}
 

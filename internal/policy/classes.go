@@ -91,6 +91,18 @@ func (s *Set) Classify(list []Class, fields []FieldName) []Fault {
 	return faults
 }
 
+// said is what the policy says about classes, wherever it says it.
+func (c *classes) said() classes {
+	out := classes{list: slices.Clone(c.list), named: slices.Clone(c.named)}
+	for i := range out.list {
+		out.list[i].Path, out.list[i].Recorded = "", false // which changes no result
+	}
+	for i := range out.named {
+		out.named[i].Path = ""
+	}
+	return out
+}
+
 // HasViews reports whether callers may see less of a result than there is.
 func (s *Set) HasViews() bool { return s != nil && (s.views || s.unnamed.Load()) }
 

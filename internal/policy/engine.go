@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -205,6 +206,20 @@ func identityText(who *identity.Identity) []byte {
 	return text
 }
 
+// lastingText is identityText without what the next token of a caller has anew.
+func lastingText(who *identity.Identity) []byte {
+	f := who.Facts()
+	claims := maps.Clone(f.Claims)
+	for _, name := range [...]string{"exp", "iat", "nbf", "jti"} {
+		delete(claims, name)
+	}
+	text, err := json.Marshal([]any{who.Name(), f.Source, f.Issuer, f.Subject, f.ClientID, f.Groups, f.Scopes, claims})
+	if err != nil {
+		return []byte(who.Name()) // as above
+	}
+	return text
+}
+
 // maxCallers bounds the callers that are kept: as many as a callers file may have
 // entries, and as many tokens.
 const maxCallers = 2000
@@ -224,7 +239,7 @@ type known struct {
 // of returns a caller as rules see it.
 func (c *ruleCallers) of(s *Set, who *identity.Identity) *known {
 	var id any = who
-	if who.Facts().Source == identity.SourceCertificate {
+	if source := who.Facts().Source; source == identity.SourceCertificate || source == identity.SourceUnix {
 		id = who.Principal() // each request has its own identity, and they say the same
 	}
 	c.mu.Lock()

@@ -39,6 +39,8 @@ type View struct {
 	key    string
 	shape  string
 	treats bool
+	who    *identity.Identity
+	kept   func() string
 }
 
 // sightline is what callers of equal keys share of a view.
@@ -47,6 +49,9 @@ type sightline struct {
 	of    *sight
 	types transcode.Resolver
 	seen  string // '1' for each class that is seen
+	// bits are seen, and '1' for each rule that holds for these callers. readsCaller is set if a rule asks more of them later.
+	bits        string
+	readsCaller bool
 	// all shows every class to approvers who have them, and is about requests: rules about results do not count.
 	lenient bool
 	with    activation        // for rules that read the caller
@@ -147,7 +152,8 @@ func (now *state) newView(e *Engine, who *identity.Identity, c *caller, t *catal
 	if who != nil {
 		principal = who.Principal()
 	}
-	v := &View{sightline: line, tool: t, key: strconv.FormatUint(set.generation, 36) + " " + key, digest: e.digestFor(principal)}
+	v := &View{sightline: line, tool: t, who: who, key: strconv.FormatUint(set.generation, 36) + " " + key, digest: e.digestFor(principal)}
+	v.kept = sync.OnceValue(v.newKept)
 	if of.isOwn {
 		v.key += " " + t.Name
 	}
@@ -170,11 +176,16 @@ func (v *View) treatsMessages() bool {
 			return v.treatmentOf(path, v.of.paths[path], "").Action != transcode.Show
 		})
 	}
+	return slices.ContainsFunc(v.messages(), func(md protoreflect.MessageDescriptor) bool { return v.filter(md, "").Treats() })
+}
+
+// messages are those that a call of the tool is made of, if it is an RPC.
+func (v *View) messages() []protoreflect.MessageDescriptor {
 	of := []protoreflect.MessageDescriptor{v.tool.Method.Descriptor.Input(), rootOf(v.tool)}
 	if op := v.tool.Operation; op != nil && op.Metadata != nil && op.Metadata.Out != nil {
 		of = append(of, op.Metadata.Out.Descriptor())
 	}
-	return slices.ContainsFunc(of, func(md protoreflect.MessageDescriptor) bool { return v.filter(md, "").Treats() })
+	return of
 }
 
 // Key identifies what the view treats, and how; empty for nil.
@@ -183,6 +194,67 @@ func (v *View) Key() string {
 		return ""
 	}
 	return v.key
+}
+
+// Kept identifies what the view treats, and how, for results that are kept: at all replicas and after a restart it is the same for the
+// same policy about results, the same tool and a caller who is the same to them. It is empty for nil.
+func (v *View) Kept() string {
+	if v == nil || v.kept == nil {
+		return ""
+	}
+	return v.kept()
+}
+
+// AsKept is the [View.Kept] of a result that is made for the view of a caller who is known by less than when it made its call, whose
+// view had the key first. As long as the policy and the tool are the same, the result is one for that: rules that miss what they read
+// hold, so that it has no more.
+func (v *View) AsKept(first string) string {
+	now := v.Kept()
+	of, _, isSet := strings.Cut(first, keptParts)
+	if by, _, _ := strings.Cut(now, keptParts); isSet && by == of {
+		return first
+	}
+	return now
+}
+
+// keptParts is between the parts of a key for what is kept: what is said about results of the tool, and what the caller is to it.
+const keptParts = "."
+
+// newKept makes the key. The fields of the tool's messages are in it with their classes, which schemas do not have.
+func (v *View) newKept() string {
+	var fields [][]string
+	add := func(fd protoreflect.FieldDescriptor) bool {
+		if named := v.set.classes.of(fd, v.of.backend); len(named) > 0 {
+			fields = append(fields, append([]string{string(fd.FullName())}, named...))
+		}
+		return true
+	}
+	if !v.tool.Native {
+		for _, md := range v.messages() {
+			eachBelow(md, add)
+		}
+	}
+	rules := make([]Rule, len(v.of.rules))
+	for i, r := range v.of.rules {
+		rules[i] = r.Rule
+	}
+	said := v.set.classes.said()
+	policy := keptDigest(said.list, said.named, rules, v.set.limits.MaxCost, v.tool.Name, v.tool.Fingerprint(), fields, v.of.paths)
+	caller := []any{v.bits}
+	if v.readsCaller {
+		caller = append(caller, string(lastingText(v.who)))
+	}
+	return policy + keptParts + keptDigest(caller...)
+}
+
+// keptDigest is a digest of values that have a JSON form.
+func keptDigest(of ...any) string {
+	text, err := json.Marshal(of)
+	if err != nil {
+		text = newSecret() // which no other key has
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:digestBytes])
 }
 
 // Shape identifies what can be in results: views of equal shapes show the same schema, and may show other digests.
@@ -424,12 +496,11 @@ func (l *sightline) ask(read func() (any, error)) string {
 func (l *sightline) bindRules(who *identity.Identity) (key string) {
 	bits := []byte(l.seen)
 	bits = append(bits, ' ')
-	readsCaller := false
 	for _, r := range l.of.always {
 		switch {
 		case r.field:
 			l.static = append(l.static, r)
-			readsCaller = readsCaller || r.caller
+			l.readsCaller = l.readsCaller || r.caller
 			continue
 		case evaluate(r.program, &l.with) == isFalse:
 			bits = append(bits, '0')
@@ -438,8 +509,9 @@ func (l *sightline) bindRules(who *identity.Identity) (key string) {
 		l.static = append(l.static, r)
 		bits = append(bits, '1')
 	}
-	readsCaller = readsCaller || slices.ContainsFunc(l.of.dynamic, func(r boundRule) bool { return r.caller })
-	if readsCaller {
+	l.bits = string(bits)
+	l.readsCaller = l.readsCaller || slices.ContainsFunc(l.of.dynamic, func(r boundRule) bool { return r.caller })
+	if l.readsCaller {
 		bits = append(bits, identityText(who)...)
 	}
 	sum := sha256.Sum256(bits)

@@ -4,6 +4,7 @@ package policy_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -527,5 +528,138 @@ func TestRecordsOfNativeTools(t *testing.T) {
 	}
 	if got := engine.UnrecordedPaths(part); !slices.Equal(got, []string{"email", "pin"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// The schema that is shown of a native tool's data follows the data: whatever places are named, as a name or as any member, what is left
+// keeps to it.
+func TestNativeDataKeepsToItsView(t *testing.T) {
+	t.Parallel()
+	const part = `{"type":"object","properties":{"a":{"type":"string","minLength":9},"b":{"type":"array","items":{"type":"integer","minimum":5},"minItems":1},` +
+		`"c":{"type":"object","additionalProperties":{"type":"string","pattern":"^value"},"required":["a"]}},"required":["a","b","c"],"additionalProperties":{"type":"string","minLength":9}}`
+	const value = `{"a":"value of a","b":[7,8],"c":{"a":"value of a","z":"value of z"},"d":"value of d"}`
+	const output = `{"type":"object","$defs":{"part":` + part + `},"properties":{"a":{"$ref":"#/$defs/part"},"b":{"type":"array","items":{"$ref":"#/$defs/part"}}},` +
+		`"required":["a","b"],"additionalProperties":{"$ref":"#/$defs/part"}}`
+	const data = `{"a":` + value + `,"b":[` + value + `,` + value + `],"c":` + value + `}`
+	random := rand.New(rand.NewPCG(1, 2))
+	names := []string{"a", "b", "c", "d", "z", "*"}
+	for round := range 1000 {
+		tool := newNative(`{"type":"object"}`)
+		tool.Method, tool.Classes = &catalog.Method{}, map[string]string{}
+		for range 1 + random.IntN(4) {
+			var path []string
+			for range 1 + random.IntN(3) {
+				path = append(path, names[random.IntN(len(names))])
+			}
+			tool.Classes[strings.Join(path, ".")] = []string{"gone", "masked", "hashed", "seen"}[random.IntN(4)]
+		}
+		tool.Output = schema.Fixed(&schema.Schema{Canonical: []byte(output), Advertised: []byte(output)})
+		engine := policy.NewEngine(classified(t, []policy.Class{
+			{Name: "gone", Callers: []string{"x"}}, {Name: "masked", Callers: []string{"x"}, Otherwise: "mask"},
+			{Name: "hashed", Callers: []string{"x"}, Otherwise: "hash"}, {Name: "seen", Callers: []string{"y"}},
+		}, nil))
+		view := engine.View(named("y"), tool)
+		shown, failed := view.ApplyJSON([]byte(data))
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		text := schema.NewSight(func(path string, _ protoreflect.FieldDescriptor) (schema.Seen, bool) {
+			how, varies := view.Treatment(path, nil)
+			return map[transcode.Action]schema.Seen{transcode.Show: schema.SeenWhole, transcode.Mask: schema.SeenMasked, transcode.Hash: schema.SeenHashed, transcode.Hide: schema.SeenNot}[how.Action], varies
+		}, view.Paths()).Declared([]byte(output), nil, false)
+		check, err := schema.Compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found, err := check.Validate(shown); err != nil || len(found) > 0 {
+			t.Fatalf("round %d, %v: %s breaks %s: %v %v", round, tool.Classes, shown, text, found, err)
+		}
+	}
+}
+
+// TestKeysOfKeptResults: they are the same in another process, and change with what its caller sees of the tool's results.
+func TestKeysOfKeptResults(t *testing.T) {
+	t.Parallel()
+	pii, money := policy.Class{Path: "classes[0]", Name: "pii", Groups: []string{"support"}}, policy.Class{Path: "classes[1]", Name: "money", Groups: []string{"support"}}
+	masked, elsewhere := pii, pii
+	masked.Otherwise, elsewhere.Path, elsewhere.Recorded = "mask", "classes[7]", true
+	field := policy.FieldName{Path: "fields", Name: "shop.v1.Order.total", Class: "money"}
+	of := func(name string, claims map[string]any, groups ...string) *identity.Identity {
+		return identity.NewIdentityOf(identity.Grant{Name: name, Tools: []string{"*"}}, identity.Facts{Source: identity.SourceOAuth, Groups: groups, Claims: claims})
+	}
+	reads := result("r", "hide", `caller.claims.desk == "a" && result.total > 1`)
+	reads.Fields = []string{"shop.v1.Order.note"}
+	desk := func(desk string, at float64) map[string]any {
+		return map[string]any{"desk": desk, "exp": at, "iat": at, "jti": desk}
+	}
+	other := result("other", "mask", "true")
+	other.Tools, other.Fields = []string{"shop.elsewhere"}, []string{"shop.v1.Order.note"}
+	type asked struct {
+		classes []policy.Class
+		fields  []policy.FieldName
+		rules   []policy.Rule
+		who     *identity.Identity
+		linked  bool
+	}
+	kept := func(a asked) string {
+		cat := newShop(t, a.linked)
+		tool := lookup(t, cat, "shop.get_order")
+		e := policy.NewEngine(nil)
+		e.Replace(classified(t, a.classes, a.fields, a.rules...), cat)
+		return e.View(a.who, tool).Kept()
+	}
+	base := asked{[]policy.Class{pii}, nil, nil, named("ann"), true}
+	for name, tc := range map[string]struct {
+		one, two asked
+		same     bool
+	}{
+		"another process":               {base, base, true},
+		"another caller":                {base, asked{base.classes, nil, nil, named("bob"), true}, true},
+		"another place, and records":    {base, asked{[]policy.Class{elsewhere}, nil, nil, named("ann"), true}, true},
+		"a rule about calls":            {base, asked{base.classes, nil, []policy.Rule{deny("d", "false", "*")}, named("ann"), true}, true},
+		"a rule about another tool":     {base, asked{base.classes, nil, []policy.Rule{other}, named("ann"), true}, true},
+		"descriptors that are unknown":  {base, asked{base.classes, nil, nil, named("ann"), false}, true},
+		"another action":                {base, asked{[]policy.Class{masked}, nil, nil, named("ann"), true}, false},
+		"another class":                 {base, asked{[]policy.Class{pii, money}, nil, nil, named("ann"), true}, false},
+		"a field":                       {asked{[]policy.Class{pii, money}, nil, nil, named("ann"), true}, asked{[]policy.Class{pii, money}, []policy.FieldName{field}, nil, named("ann"), true}, false},
+		"no policy":                     {base, asked{who: named("ann")}, false},
+		"a caller who sees all":         {base, asked{base.classes, nil, nil, named("ann", "support"), true}, false},
+		"a rule about the tool":         {base, asked{base.classes, nil, []policy.Rule{reads}, named("ann"), true}, false},
+		"a claim that a rule reads":     {asked{base.classes, nil, []policy.Rule{reads}, of("ann", desk("a", 1)), true}, asked{base.classes, nil, []policy.Rule{reads}, of("ann", desk("b", 1)), true}, false},
+		"the next token of the caller":  {asked{base.classes, nil, []policy.Rule{reads}, of("ann", map[string]any{"desk": "a", "exp": 1.0, "jti": "x"}), true}, asked{base.classes, nil, []policy.Rule{reads}, of("ann", map[string]any{"desk": "a", "exp": 2.0, "jti": "y"}), true}, true},
+		"a claim that no rule asks for": {asked{base.classes, nil, nil, of("ann", desk("a", 1)), true}, asked{base.classes, nil, nil, of("ann", desk("b", 2)), true}, true},
+	} {
+		one, two := kept(tc.one), kept(tc.two)
+		if (one == two) != tc.same || one == "" {
+			t.Errorf("%s: %q, %q", name, one, two)
+		}
+	}
+	if got := kept(asked{base.classes, nil, nil, named("ann", "support"), true}); got != "" {
+		t.Errorf("a caller who sees everything: %q", got)
+	}
+}
+
+// TestKeysOfResultsOfTakenOverCalls: without its claims, a caller is the one that it was while the policy is the same.
+func TestKeysOfResultsOfTakenOverCalls(t *testing.T) {
+	t.Parallel()
+	cat := newShop(t, true)
+	tool := lookup(t, cat, "shop.get_order")
+	reads := result("r", "hide", `caller.claims.desk == "a" && result.total > 1`)
+	reads.Fields = []string{"shop.v1.Order.note"}
+	view := func(action string, claims map[string]any) *policy.View {
+		e := policy.NewEngine(nil)
+		e.Replace(classified(t, []policy.Class{{Path: "c", Name: "pii", Otherwise: action}}, nil, reads), cat)
+		return e.View(identity.NewIdentityOf(identity.Grant{Name: "ann"}, identity.Facts{Source: identity.SourceOAuth, Claims: claims}), tool)
+	}
+	first := view("mask", map[string]any{"desk": "a"}).Kept()
+	if again := view("mask", nil); again.Kept() == first || again.AsKept(first) != first {
+		t.Errorf("%q, then %q as %q", first, again.Kept(), again.AsKept(first))
+	}
+	if changed := view("hide", nil); changed.AsKept(first) != changed.Kept() || changed.AsKept("") != changed.Kept() {
+		t.Errorf("%q, then %q", first, changed.AsKept(first))
+	}
+	var all *policy.View
+	if all.Kept() != "" || all.AsKept(first) != "" {
+		t.Errorf("%q", all.AsKept(first))
 	}
 }

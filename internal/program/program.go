@@ -40,9 +40,8 @@ type Limits struct {
 	Memory, Result int64
 }
 
-// Program is a program that was read. It is immutable.
+// Program is a program that was read. It is immutable, and safe for concurrent use. It has no tree: the check and the run each change theirs.
 type Program struct {
-	file   *syntax.File
 	source string
 	limits Limits
 }
@@ -75,10 +74,9 @@ func Parse(source string, limits Limits) (*Program, []check.Finding) {
 		}}
 	}
 	findings := read.findings
-	var file *syntax.File
 	var err error
 	if !read.isUnreadable {
-		file, err = options().Parse(fileName, source, 0)
+		_, err = options().Parse(fileName, source, 0)
 	}
 	if err != nil {
 		findings = append(findings, syntaxFaults(source, read, err)...)
@@ -96,7 +94,7 @@ func Parse(source string, limits Limits) (*Program, []check.Finding) {
 		}
 		return nil, findings
 	}
-	return &Program{file: file, source: source, limits: limits}, nil
+	return &Program{source: source, limits: limits}, nil
 }
 
 // syntaxFaults are those that the parser finds: the first, and then those of the statements after it, each read without the ones that
@@ -143,7 +141,11 @@ func block(starts []int, line, lines int) (from, to int) {
 
 // Check finds faults before a run, and what the program may call.
 func (p *Program) Check(w *check.World, inputs []byte) ([]check.Planned, []check.Finding) {
-	return check.Program(p.file, w, inputs)
+	file, err := options().Parse(fileName, p.source, 0)
+	if err != nil { // Parse had none
+		return nil, []check.Finding{{Line: 1, Column: 1, Rule: "syntax", Message: err.Error()}}
+	}
+	return check.Program(file, w, inputs)
 }
 
 // Call is a call of a tool by a program.

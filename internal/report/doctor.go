@@ -18,6 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/listcost"
+	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/offer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
@@ -56,6 +57,9 @@ type doctor struct {
 
 func (d *doctor) examine(ctx context.Context) {
 	d.ok("configuration valid")
+	if names := config.ExperimentsOf(d.cfg); len(names) > 0 {
+		d.ok("experimental features on, which may change in any release: %s", strings.Join(names, ", "))
+	}
 	all := d.app.Diagnosers()
 	if all[0].Recorded != nil {
 		d.unreal(ctx, all[0])

@@ -227,6 +227,7 @@ func lintRules() []lintRule {
 		{ID: "root-combinator", About: "the root of the schema has none of the keywords", root: (*lintCheck).rootCombinator},
 		{ID: "property-name", About: "names of arguments match the pattern", root: (*lintCheck).propertyName},
 		{ID: "keyword", About: "the schema has none of the keywords", node: (*lintCheck).keyword},
+		{ID: "bound-size", About: "bounds of lengths and numbers are at most 2^53-1", node: (*lintCheck).boundSize},
 		{ID: "format", About: "strings have no other formats than these", node: (*lintCheck).format},
 		{ID: "type-list", About: `"type" is one name, not a list`, node: (*lintCheck).typeList},
 		{ID: "enum-type", About: "values of an enum are strings", node: (*lintCheck).enumType},

@@ -107,6 +107,7 @@ const (
 	sourceClaudeNames      = "https://github.com/anthropics/claude-code/issues/20643"
 	sourceClaudeCombinator = "https://github.com/anthropics/claude-code/issues/27337"
 	sourceClaudeProperties = "https://github.com/beautyfree/appstore-connect-mcp/issues/1"
+	sourceBounds           = "https://github.com/RevenueCat/ai-toolkit/issues/26"
 	sourceVSCodeTools      = "https://github.com/microsoft/vscode/issues/337428"
 	sourceVSCodeItems      = "https://github.com/microsoft/vscode/issues/246119"
 	sourceOpenAIFunctions  = "https://platform.openai.com/docs/guides/function-calling"
@@ -129,7 +130,15 @@ const (
 	effectRequest = "the request is refused"
 	effectTool    = "the tool cannot be used"
 	effectServer  = "all tools of the server are dropped"
+
+	// Each part is of the thread that names the version.
+	effectClaudeProperties = "1.0.51 to 2.0.10 refuse every request, 2.1.233 every request once the tool was loaded, and 2.1.263 drops the tool without a word"
 )
+
+// boundWords are the keywords whose values are bounds.
+func boundWords() []string {
+	return []string{"exclusiveMaximum", "exclusiveMinimum", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties", "minimum", "multipleOf"}
+}
 
 func claudeFacts() []lintFact {
 	return []lintFact{
@@ -141,13 +150,15 @@ func claudeFacts() []lintFact {
 			Source: "https://github.com/anthropics/claude-code/issues/77106", Date: "2026-07-13"},
 		{Client: "claude-code", Rule: "root-combinator", Level: Error, Where: inputSchemas, Words: []string{"allOf", "anyOf", "oneOf"},
 			Effect: effectRequest, Source: sourceClaudeCombinator, Date: "2026-02-21"},
-		{Client: "claude-code", Rule: "property-name", Level: Error, Where: inputSchemas, Pattern: `^[a-zA-Z0-9_.-]{1,64}$`, Effect: effectRequest,
-			Source: sourceClaudeProperties, Date: "2026-03-31"},
+		{Client: "claude-code", Rule: "property-name", Level: Error, Where: inputSchemas, Pattern: `^[a-zA-Z0-9_.-]{1,64}$`, Effect: effectClaudeProperties,
+			Source: "https://github.com/anthropics/claude-code/issues/92648", Date: "2026-09-07"},
+		{Client: "claude-code", Rule: "bound-size", Level: Error, Where: inputSchemas, Words: boundWords(), Effect: effectRequest, Source: sourceBounds, Date: "2026-06-20"},
 		{Client: "claude-desktop", Rule: "name-length", Level: Error, Limit: 64, Effect: effectRequest, Source: sourceClaudeNames, Date: "2026-01-24"},
 		{Client: "claude-desktop", Rule: "name-pattern", Level: Error, Pattern: `^[a-zA-Z0-9_-]+$`, Effect: effectRequest,
 			Source: "https://github.com/github/copilot-cli/issues/1879", Date: "2026-03-06"},
 		{Client: "claude-desktop", Rule: "root-combinator", Level: Error, Where: inputSchemas, Words: []string{"allOf", "anyOf", "oneOf"},
 			Effect: effectRequest, Source: sourceClaudeCombinator, Date: "2026-02-21"},
+		{Client: "claude-desktop", Rule: "bound-size", Level: Error, Where: inputSchemas, Words: boundWords(), Effect: effectRequest, Source: sourceBounds, Date: "2026-06-20"},
 		{Client: "claude-desktop", Rule: "property-name", Level: Error, Where: inputSchemas, Pattern: `^[a-zA-Z0-9_.-]{1,64}$`, Effect: effectRequest,
 			Source: sourceClaudeProperties, Date: "2026-03-31"},
 	}
@@ -216,6 +227,8 @@ func everyFacts() []lintFact {
 		{Rule: "name-unique", Level: Error, Effect: "one of them cannot be called", Source: sourceToolNames, Date: readOn},
 		{Rule: "root-type", Level: Error, Where: inputSchemas, Effect: effectTool, Source: sourceMCPTools, Date: readOn},
 		{Rule: "dangling-ref", Level: Error, Where: allSchemas, Effect: effectServer, Source: "https://github.com/google-labs-code/stitch-sdk/issues/367", Date: "2026-08-10"},
+		{Rule: "bound-size", Level: Warning, Where: allSchemas, Words: boundWords(), Effect: "some clients refuse the request, and others round it",
+			Source: sourceBounds, Date: "2026-06-20"},
 		{Rule: "hints-conflict", Level: Warning, Effect: "clients disagree on whether to ask the user", Source: sourceMCPTools, Date: readOn},
 	}
 	for _, own := range []lintFact{

@@ -6,10 +6,12 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -434,6 +436,8 @@ func (c *lintCheck) nodes(t *LintTool, fix Fix, wrong func(n node) string) {
 // schemaFix is what to do about a schema that a client does not take.
 func (c *lintCheck) schemaFix(t *LintTool, s schemaOf) Fix {
 	switch {
+	case c.fact.Rule == "bound-size":
+		return Fix{Text: "leave the bound out: no value comes near it"}
 	case s.member == "outputSchema" && c.fact.Rule == "recursive-ref":
 		return c.entry(t, "show the result without what contains itself", "output_schema", opened(s.root))
 	case !c.options.Strict:
@@ -490,6 +494,23 @@ func (c *lintCheck) propertyName(n node) string {
 	for _, name := range slices.Sorted(maps.Keys(n.members("properties"))) {
 		if !pattern.MatchString(name) {
 			return fmt.Sprintf("the argument %s does not match %s", quoted(name), c.fact.Pattern)
+		}
+	}
+	return ""
+}
+
+// maxSafeBound is the largest integer that every reader of JSON holds exactly.
+const maxSafeBound = 1<<53 - 1
+
+// boundSize looks for bounds of lengths and numbers that are written as integers which many readers cannot hold.
+func (c *lintCheck) boundSize(n node) string {
+	for _, word := range c.fact.Words {
+		bound, ok := n.schema[word].(json.Number)
+		if !ok || strings.ContainsAny(bound.String(), ".eE") {
+			continue
+		}
+		if value, err := strconv.ParseInt(bound.String(), 10, 64); err != nil || value > maxSafeBound || value < -maxSafeBound {
+			return "the schema has " + word + " " + quoted(bound.String())
 		}
 	}
 	return ""

@@ -160,6 +160,11 @@ func ruleCases() []ruleCase {
 		{"root-combinator", "openai", one(entry{input: `{"type":"object","not":{}}`}), one(entry{input: `{"type":"object","if":{}}`}), "/inputSchema"},
 		{"property-name", "claude-code", one(entry{input: `{"type":"object","properties":{"[a.b]":{}}}`}), one(entry{input: property(`{"type":"object","properties":{"[a.b]":{}}}`)}), "/inputSchema"},
 		{"property-name", "claude-desktop", one(entry{input: `{"type":"object","properties":{"` + long + `":{}}}`}), one(entry{}), "/inputSchema"},
+		{"property-name", "claude-code", one(entry{input: `{"type":"object","properties":{"$ref":{}}}`}), one(entry{}), "/inputSchema"},
+		{"property-name", "claude-code", one(entry{input: `{"type":"object","properties":{"@type":{}}}`}), one(entry{}), "/inputSchema"},
+		{"bound-size", "claude-code", one(entry{input: property(`{"type":"string","maxLength":18446744073709551615}`)}), one(entry{input: property(`{"type":"string","maxLength":9007199254740991}`)}), "/inputSchema/properties/id"},
+		{"bound-size", "claude-desktop", one(entry{input: property(`{"type":"integer","minimum":-9223372036854775808}`)}), one(entry{input: property(`{"type":"number","minimum":-1e300}`)}), "/inputSchema/properties/id"},
+		{"bound-size", "", one(entry{output: property(`{"type":"array","items":{},"maxItems":9007199254740992}`)}), one(entry{output: property(`{"type":"array","items":{},"maxItems":1}`)}), "/outputSchema/properties/id"},
 		{"keyword", "gemini", one(entry{output: property(`{"const":1}`)}), one(entry{output: property(`{"type":"string"}`)}), "/outputSchema/properties/id"},
 		{"keyword", "openai-strict", one(entry{input: property(`{"oneOf":[{}]}`)}), one(entry{input: property(`{"type":"object","properties":{"oneOf":{}},"required":["oneOf"],"additionalProperties":false}`)}), "/inputSchema/properties/id"},
 		{"format", "gemini", one(entry{input: property(`{"type":"string","format":"uri"}`)}), one(entry{input: property(`{"type":"string","format":"date-time"}`)}), "/inputSchema/properties/id"},
@@ -250,6 +255,8 @@ func TestEachWord(t *testing.T) {
 				switch f.Rule {
 				case "keyword", "root-combinator":
 					schema = fmt.Sprintf(`{"type":"object","properties":{},%q:{}}`, word)
+				case "bound-size":
+					schema = fmt.Sprintf(`{"type":"object","properties":{},%q:18446744073709551615}`, word)
 				case "format":
 					counts = false
 					schema = property(fmt.Sprintf(`{"type":"string","format":%q}`, word))

@@ -95,6 +95,10 @@ func (i item) store(to any) {
 		if i.typ == protowire.VarintType {
 			*to = i.bits != 0
 		}
+	case **bool:
+		if i.typ == protowire.VarintType {
+			*to = new(i.bits != 0)
+		}
 	case **uint64:
 		if i.typ == protowire.VarintType {
 			*to = new(i.bits)

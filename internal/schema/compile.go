@@ -99,6 +99,24 @@ func Later(raw json.RawMessage) (*Validator, error) {
 	return newValidator(source), nil
 }
 
+// Items returns a Validator for the items of the result of a stream, by what the schema says of each; nil where that is nothing, or
+// nothing that can be used. The first check compiles it.
+func (v *Validator) Items() *Validator {
+	if !hasItems(v.source) {
+		return nil
+	}
+	at := resourceURL + itemRef
+	return &Validator{machines: newMachines(func() (*machine, error) { return compileAt(v.source, at) }), source: v.source, work: v.work}
+}
+
+func hasItems(source any) bool {
+	root, _ := source.(map[string]any)
+	properties, _ := root["properties"].(map[string]any)
+	items, _ := properties[ItemsMember].(map[string]any)
+	_, isSchema := items["items"].(map[string]any)
+	return isSchema
+}
+
 // Document returns the parsed schema: objects are map[string]any, numbers json.Number. Do not modify it.
 func (v *Validator) Document() any { return v.source }
 
@@ -125,7 +143,10 @@ func readSchema(raw json.RawMessage) (any, error) {
 	return source, nil
 }
 
-func compile(source any) (made *machine, err error) {
+func compile(source any) (*machine, error) { return compileAt(source, resourceURL) }
+
+// compileAt compiles the part of a schema that has an address.
+func compileAt(source any, at string) (made *machine, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			made, err = nil, fmt.Errorf("%w: compile: %v", ErrInvalidSchema, r)
@@ -150,7 +171,7 @@ func compile(source any) (made *machine, err error) {
 	if err := c.AddResource(resourceURL, source); err != nil {
 		return nil, fmt.Errorf("%w: add: %w", ErrInvalidSchema, err)
 	}
-	if m.root, err = c.Compile(resourceURL); err != nil {
+	if m.root, err = c.Compile(at); err != nil {
 		return nil, fmt.Errorf("%w: compile: %w", ErrInvalidSchema, err)
 	}
 	for _, s := range graphOf(m.root) {

@@ -638,7 +638,7 @@ func listLimits(f field) *object {
 	}
 	setLimit(limits, "minItems", least)
 	if rules.HasMaxItems() {
-		limits.set("maxItems", number(rules.GetMaxItems()))
+		setMost(limits, "maxItems", rules.GetMaxItems())
 	}
 	if rules.GetUnique() {
 		limits.set("uniqueItems", true)
@@ -668,16 +668,28 @@ func mapLimits(f field) *object {
 	}
 	setLimit(limits, "minProperties", least)
 	if rules.HasMaxPairs() {
-		limits.set("maxProperties", number(rules.GetMaxPairs()))
+		setMost(limits, "maxProperties", rules.GetMaxPairs())
 	}
 	return limits
 }
 
+// setLimit sets a lower bound of a length. One that nothing can reach is that of the numbers which every client reads.
 func setLimit(o *object, keyword string, least uint64) {
 	if least > 0 {
-		o.set(keyword, number(least))
+		o.set(keyword, number(min(least, maxSafe)))
 	}
 }
+
+// setMost sets an upper bound of a length. One that nothing can reach says nothing, and is left out: some clients refuse a
+// number that they cannot hold.
+func setMost(o *object, keyword string, most uint64) {
+	if most <= maxSafe {
+		o.set(keyword, number(most))
+	}
+}
+
+// maxSafe is the largest integer that every reader of JSON holds exactly.
+const maxSafe = 1<<53 - 1
 
 // finish joins what the type says (doc) with what the rules say (limits). Where the rules leave the zero value alone
 // (IGNORE_IF_ZERO_VALUE), the schema has to admit it beside them; the advertised schema of an input need not show that form,

@@ -19,6 +19,8 @@ var ecmaPatterns = map[string]string{ //nolint:gochecknoglobals // a table
 	`^(a|bc){2,3}?\d$`:      `^(a|bc){2,3}?\d$`,
 	`^\w+@example\.com$`:    `^\w+@example\.com$`,
 	`^a.c$`:                 `^a[^\n]c$`,
+	`^.{1,5}$`:              `^[^\n]{1,5}$`,
+	`^(?:\s|.)*$`:           `^[\s\S]*$`,
 	`^(?s)a.c$`:             `^a[\s\S]c$`,
 	`^\s+$`:                 `^[\t\n\f\r ]+$`,
 	`^\S+$`:                 `^[^\t\n\f\r ]+$`,

@@ -333,8 +333,11 @@ func floatLiteral(x *big.Rat, bits int) json.Number {
 	if bits == 32 {
 		raw, err = json.Marshal(float32(f))
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return "0"
+	case math.Abs(f) > maxSafe: // with an exponent it is no integer, which some readers cannot hold
+		return json.Number(strconv.FormatFloat(f, 'e', -1, bits))
 	}
 	return json.Number(raw)
 }

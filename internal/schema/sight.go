@@ -113,21 +113,21 @@ func (s *Sight) Hides(at *Place, fd protoreflect.FieldDescriptor) bool {
 // loosens reports whether a message, in a field, may be seen as an empty one and as it is.
 func (s *Sight) loosens(md protoreflect.MessageDescriptor, extensions Extensions) bool {
 	found := false
-	s.each(md, extensions, func(fd protoreflect.FieldDescriptor, seen Seen, varies bool) bool {
+	s.each(md, s.Root(), extensions, func(fd protoreflect.FieldDescriptor, seen Seen, varies bool) bool {
 		found = fd.Message() != nil && varies && seen != SeenWhole
 		return !found
 	})
 	return found
 }
 
-// each calls f for the fields of a message and of all below it, each once at each position that matters, until f returns false.
-func (s *Sight) each(md protoreflect.MessageDescriptor, extensions Extensions, f func(fd protoreflect.FieldDescriptor, seen Seen, varies bool) bool) {
+// each calls f for the fields of the message at a position and of all below it, each once at each position that matters, until f returns false.
+func (s *Sight) each(md protoreflect.MessageDescriptor, at *Place, extensions Extensions, f func(fd protoreflect.FieldDescriptor, seen Seen, varies bool) bool) {
 	type visit struct {
 		md protoreflect.MessageDescriptor
 		at *Place
 	}
 	d := &deriver{dir: Output, opts: Options{Extensions: extensions}}
-	first := visit{md, s.Root()}
+	first := visit{md, at}
 	done, todo := map[visit]bool{first: true}, []visit{first}
 	for len(todo) > 0 {
 		next := todo[len(todo)-1]

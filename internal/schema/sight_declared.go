@@ -27,7 +27,7 @@ func (s *Sight) Declared(raw json.RawMessage, md protoreflect.MessageDescriptor,
 		return raw
 	}
 	w := &narrowing{sight: s, root: raw, isNative: md == nil, room: maxNarrowedNodes}
-	root, isObject := w.schema(raw, spot{md: md, at: s.Root(), isGathered: isGathered && md != nil}, nil).(*object)
+	root, isObject := w.schema(raw, spot{md: md, at: s.Root(), paths: []string{""}, isGathered: isGathered && md != nil}, nil).(*object)
 	if w.touched == 0 && w.room >= 0 {
 		return raw
 	}
@@ -44,8 +44,8 @@ func (s *Sight) Declared(raw json.RawMessage, md protoreflect.MessageDescriptor,
 type spot struct {
 	md protoreflect.MessageDescriptor // nil for what is no message, and for JSON alone
 	at *Place
-	// path is that of a native tool's data.
-	path string
+	// paths are those of a native tool's data: names where members are named, and "*". Data is seen as the strictest of them says.
+	paths []string
 	// isMap is set for a map, whose members are its entries; isGathered for the object around the items of a stream.
 	isMap, isGathered bool
 	// isOff is set off all paths of a native tool's data.
@@ -72,12 +72,7 @@ func (w *narrowing) member(in spot, name string) (below spot, seen Seen, varies 
 	case in.isOff:
 		return in, SeenWhole, false
 	case w.isNative:
-		if below.path = joined(in.path, name); !w.sight.onWay[below.path] {
-			if below.path = joined(in.path, anyMember); !w.sight.onWay[below.path] {
-				return spot{isOff: true}, SeenWhole, false
-			}
-		}
-		seen, varies = w.sight.of(below.path, nil)
+		return w.jsonMember(in, name)
 	case in.isGathered:
 		if name == ItemsMember {
 			below = spot{md: in.md, at: in.at}
@@ -95,6 +90,24 @@ func (w *narrowing) member(in spot, name string) (below spot, seen Seen, varies 
 			below.md = fd.MapValue().Message()
 		}
 	}
+	return below, seen, varies
+}
+
+// jsonMember is member for data of which only JSON is known.
+func (w *narrowing) jsonMember(in spot, name string) (below spot, seen Seen, varies bool) {
+	for _, path := range in.paths {
+		for _, place := range [...]string{joined(path, name), joined(path, anyMember)} {
+			if !w.sight.onWay[place] || slices.Contains(below.paths, place) {
+				continue
+			}
+			below.paths = append(below.paths, place)
+			// Of two that are as strict, the one that always holds decides.
+			if s, v := w.sight.of(place, nil); s > seen || s == seen && !v {
+				seen, varies = s, v
+			}
+		}
+	}
+	below.isOff = len(below.paths) == 0
 	return below, seen, varies
 }
 
@@ -133,7 +146,8 @@ func (w *narrowing) schema(raw []byte, in spot, refs []string) any {
 				out.set(keyword, names)
 			}
 		case "additionalProperties":
-			out.set(keyword, w.others(value, in, refs))
+			named, _ := jsontext.Lookup(raw, "properties")
+			out.set(keyword, w.others(value, named, in, refs))
 		case "items":
 			if value[0] != '[' { // a list is of an older draft
 				out.set(keyword, w.schema(value, in, refs))
@@ -200,8 +214,13 @@ func (w *narrowing) properties(raw []byte, in spot, refs []string) *object {
 	return out
 }
 
-// others is the schema of members that are not named: the entries of a map.
-func (w *narrowing) others(raw []byte, in spot, refs []string) any {
+// others is the schema of members that are not among the named ones: the entries of a map, and whatever else may come. It is open where
+// one of these is seen in a way that the others are not.
+func (w *narrowing) others(raw, named []byte, in spot, refs []string) any {
+	if jsontext.IsObject(raw) && w.tellsApart(named, in) {
+		w.touched++
+		return &object{}
+	}
 	if !w.isNative && !in.isMap {
 		return w.schema(raw, spot{}, refs)
 	}
@@ -215,6 +234,36 @@ func (w *narrowing) others(raw []byte, in spot, refs []string) any {
 	}
 	w.touched++
 	return w.masked(raw, varies)
+}
+
+// tellsApart reports whether a member that is not among the named ones is seen in another way than any member is.
+func (w *narrowing) tellsApart(named []byte, in spot) bool {
+	isNamed := func(name string) bool {
+		_, is := jsontext.Lookup(named, name)
+		return len(named) > 0 && is
+	}
+	switch {
+	case in.isOff || in.isMap:
+		return false
+	case w.isNative:
+		for place := range w.sight.onWay {
+			for _, path := range in.paths {
+				name, isBelow := strings.CutPrefix(place, strings.TrimPrefix(path+".", "."))
+				if isBelow && name != anyMember && !strings.Contains(name, ".") && !isNamed(name) {
+					return true
+				}
+			}
+		}
+		return false
+	case in.md == nil || in.isGathered && isNamed(ItemsMember):
+		return false
+	}
+	isTreated := false
+	w.sight.each(in.md, in.at, nil, func(_ protoreflect.FieldDescriptor, seen Seen, _ bool) bool {
+		isTreated = seen != SeenWhole
+		return !isTreated
+	})
+	return isTreated
 }
 
 // masked keeps of the schema of a value what holds for every value of its type.

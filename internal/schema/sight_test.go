@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 )
 
 // seesAs is a Sight of a native tool's data.
@@ -63,6 +64,21 @@ func TestDeclaredSchemasAsTheyAreSeen(t *testing.T) {
 			seen:   map[string]Seen{"m.*": SeenHashed},
 			want:   `{"type":"object","properties":{"m":{"type":"object","additionalProperties":{"type":"string","description":"Masked for this caller."}}}}`,
 		},
+		"a name and any member: the strictest holds": {
+			schema: `{"type":"object","properties":{"a":{"type":"string","minLength":5},"b":{"type":"string","minLength":5}},"required":["a","b"]}`,
+			seen:   map[string]Seen{"a": SeenMasked, "*": SeenNot},
+			want:   `{"type":"object","properties":{}}`,
+		},
+		"a name leads on, and any member too": {
+			schema: `{"type":"object","properties":{"a":{"type":"object","properties":{"x":{"type":"string","minLength":5},"y":{"type":"string","minLength":5},"z":{"type":"string"}},"required":["x","y","z"]}}}`,
+			seen:   map[string]Seen{"a.x": SeenNot, "*.y": SeenMasked},
+			want:   `{"type":"object","properties":{"a":{"type":"object","properties":{"y":{"type":"string","description":"Masked for this caller."},"z":{"type":"string"}},"required":["y","z"]}}}`,
+		},
+		"a member among those that are not named": {
+			schema: `{"type":"object","properties":{"b":{"type":"string"}},"additionalProperties":{"type":"string","minLength":5}}`,
+			seen:   map[string]Seen{"a": SeenMasked},
+			want:   `{"type":"object","properties":{"b":{"type":"string"}},"additionalProperties":{}}`,
+		},
 		"a schema that holds itself": {
 			schema: `{"type":"object","properties":{"next":{"$ref":"#"},"mail":{"type":"string"}}}`,
 			seen:   map[string]Seen{"mail": SeenNot, "next.mail": SeenNot},
@@ -79,6 +95,32 @@ func TestDeclaredSchemasAsTheyAreSeen(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// What is said of all members of a message that a schema does not name does not hold for one that is masked.
+func TestMembersOfAMessageThatAreNotNamed(t *testing.T) {
+	t.Parallel()
+	md := (&descriptorpb.EnumValueDescriptorProto{}).ProtoReflect().Descriptor()
+	sight := NewSight(func(_ string, fd protoreflect.FieldDescriptor) (Seen, bool) {
+		if fd.Name() == "name" {
+			return SeenMasked, false
+		}
+		return SeenWhole, false
+	}, nil)
+	for text, want := range map[string]string{
+		`{"type":"object","additionalProperties":{"minLength":9}}`: `{"type":"object","additionalProperties":{}}`,
+		`{"type":"object","additionalProperties":false}`:           `{"type":"object","additionalProperties":false}`,
+	} {
+		if got := string(sight.Declared([]byte(text), md, false)); got != want {
+			t.Errorf("%s is shown as %s", text, got)
+		}
+	}
+	for _, md := range []protoreflect.MessageDescriptor{(&descriptorpb.SourceCodeInfo{}).ProtoReflect().Descriptor(), nil} {
+		text := `{"type":"object","additionalProperties":{"minLength":9}}`
+		if got := string(sight.Declared([]byte(text), md, false)); got != text {
+			t.Errorf("%s is shown as %s", text, got)
+		}
 	}
 }
 

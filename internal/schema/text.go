@@ -43,7 +43,7 @@ func (d *deriver) text(v value) *object {
 	}
 	setLimit(limits, "minLength", least)
 	if bounded {
-		limits.set("maxLength", number(most))
+		setMost(limits, "maxLength", most)
 	}
 	for _, p := range textPatterns(rules) {
 		limits.merge(newObject("pattern", p))
@@ -210,11 +210,9 @@ func (d *deriver) bytes(v value) *object {
 		least = max(least, 1)
 	}
 	const groupOf, groupTo = 3, 4 // three bytes become four characters
-	if least > 0 {
-		limits.set("minLength", number((least*groupTo+groupOf-1)/groupOf))
-	}
-	if bounded {
-		limits.set("maxLength", number((most+groupOf-1)/groupOf*groupTo))
+	setLimit(limits, "minLength", (min(least, maxSafe)*groupTo+groupOf-1)/groupOf)
+	if bounded && most <= maxSafe {
+		setMost(limits, "maxLength", (most+groupOf-1)/groupOf*groupTo)
 	}
 	d.finish(doc, limits, newObject("enum", []any{"", nil}), v.rules)
 	if rules.GetMinLen() > 0 || rules.HasLen() || rules.HasMaxLen() {

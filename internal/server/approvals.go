@@ -220,6 +220,14 @@ func (a *App) callerNamed(name string) *identity.Identity {
 	return a.front.CallerNamed(name)
 }
 
+// callerAgain is a caller of OAuth as it is now, by what its token said; nil if that is not known.
+func (a *App) callerAgain(f identity.Facts, standing []byte) *identity.Identity {
+	if a.front == nil {
+		return nil
+	}
+	return a.front.CallerAgain(f, standing)
+}
+
 // auditApproval writes the line of what this process did about an approval, with the names of both sides.
 func (a *App) auditApproval(e approval.Event) {
 	r := e.Record

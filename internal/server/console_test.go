@@ -162,6 +162,7 @@ func TestCheckArguments(t *testing.T) {
 // TestWatchOfOperators sends the state at once and at the interval, to a bounded number of clients.
 func TestWatchOfOperators(t *testing.T) {
 	t.Parallel()
+	began := time.Now()
 	api := consoleOf(t, mcptest.Start(t, mcptest.Options{}))
 	const most = 32
 	request := connect.NewRequest(&adminv1.WatchRequest{Interval: durationpb.New(time.Nanosecond)})
@@ -174,6 +175,9 @@ func TestWatchOfOperators(t *testing.T) {
 		if now := stream.Msg(); !now.GetReady() || now.GetState() != "ready" || int(now.GetWatchers()) != i+1 || len(now.GetLimits()) < 30 || len(now.GetChecks()) < 4 ||
 			now.GetCatalogTools() < 10 || now.GetCatalogFingerprint() == "" || now.GetTrust() != "untrusted" {
 			t.Fatalf("client %d: %v", i, now)
+		}
+		if up := stream.Msg().GetTime().AsTime().Sub(stream.Msg().GetStarted().AsTime()); up <= 0 || up > time.Since(began) {
+			t.Fatalf("it says that it has been running for %v", up)
 		}
 		if i == 0 && !stream.Receive() {
 			t.Fatal(stream.Err())

@@ -16,6 +16,7 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
+	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
@@ -86,6 +87,9 @@ func (a *App) openPipeline() error {
 	gate, err := policy.GateOf(a.cfg)
 	if err != nil {
 		return err
+	}
+	if names := config.ExperimentsOf(a.cfg); len(names) > 0 {
+		a.log.Info("experimental features on", zap.Strings("experimental", names))
 	}
 	a.gate, a.taskAfter, a.confirms = gate, a.cfg.GetTaskAfter().AsDuration(), a.cfg.GetDestructive() == "confirm"
 	if err := a.openRules(); err != nil {
@@ -176,7 +180,8 @@ func (a *App) openPipeline() error {
 		RepairArguments: a.cfg.GetRepairArguments(),
 		Native:          only.Native, Sealer: a.shared.Sealer, Tasks: a.shared.Tasks,
 		TaskAfter: a.taskAfter,
-		Approvals: a.approvals, Named: a.callerNamed, StructuredDenials: a.cfg.GetAccess().GetApprovals().GetStructuredDenials(),
+		Approvals: a.approvals, Named: a.callerNamed, Again: a.callerAgain, StructuredDenials: config.HasExperiment(a.cfg, config.StructuredDenials),
+		ToolDigests:   config.HasExperiment(a.cfg, config.ToolDigest),
 		MaxItems:      int(limits.GetMaxResultItems()),
 		MaxInputItems: int(limits.GetMaxInputItems()),
 		StreamIdle:    limits.GetStreamIdleTimeout().AsDuration(), StreamTime: limits.GetMaxStreamTime().AsDuration(),
@@ -192,7 +197,12 @@ func (a *App) openPipeline() error {
 	a.rpc = dialect.New(a.bridge, dialect.Options{
 		Offers: a.offers, Sessions: a.sessions, Notify: a.notify,
 		Record: run, RecordPayloads: a.cfg.GetRecord().GetPayloads(),
-		Listed: a.says.Lists.Listed,
+		Listed:       a.says.Lists.Listed,
+		Denials:      config.HasExperiment(a.cfg, config.StructuredDenials),
+		SkillCache:   config.HasExperiment(a.cfg, config.SkillCache),
+		ToolDigests:  config.HasExperiment(a.cfg, config.ToolDigest),
+		ToolManifest: config.HasExperiment(a.cfg, config.ToolManifest),
+		Variants:     config.HasExperiment(a.cfg, config.ResultVariants),
 	})
 	return nil
 }

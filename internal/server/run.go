@@ -39,6 +39,7 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 		a.warnOfRandomKey(now)
 		a.front.CheckGrants(now)
 		a.publishLists(old)
+		a.bridge.Replaced(old, now)
 	})
 	defer forget()
 	a.auditStart()

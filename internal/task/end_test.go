@@ -97,6 +97,41 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// TestForWhomAnEndIs: what the work returned is for whom the work says, and other ends have words of the sidecar's alone.
+func TestForWhomAnEndIs(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end  func(m *task.Manager, w *work, id string)
+		want string
+	}{
+		"a result": {func(_ *task.Manager, w *work, _ string) { w.ends <- end{result: text("done")} }, "key"},
+		"an error": {func(_ *task.Manager, w *work, _ string) { w.ends <- end{err: errmap.New(errmap.ToolExecutionFailed)} }, "key"},
+		"cancelled": {func(m *task.Manager, _ *work, id string) {
+			if err := m.Cancel(t.Context(), "alice", id); err != nil {
+				t.Error(err)
+			}
+		}, task.OwnWords},
+		"its time is over": {func(*task.Manager, *work, string) { time.Sleep(time.Hour) }, task.OwnWords},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				m := task.New(task.NewMemory(task.MemoryOptions{}), task.Options{TTL: 2 * time.Hour})
+				w := newWork()
+				w.deaf = true
+				spec := alice(0)
+				spec.Timeout, spec.View = time.Minute, func() string { return "key" }
+				id := begin(t, m, spec, w).GetTaskId()
+				tt.end(m, w, id)
+				wait()
+				r, err := m.Record(t.Context(), "alice", id)
+				if err != nil || !r.IsFinal() || r.View != tt.want {
+					t.Errorf("%+v, %v", r, err)
+				}
+				close(w.ends)
+			})
+		})
+	}
+}
+
 // TestErrorsAreNeverZero: every code of the table is a result, or an error with a
 // number.
 func TestErrorsAreNeverZero(t *testing.T) {

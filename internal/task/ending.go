@@ -61,10 +61,12 @@ type ending struct {
 	result  *outriggerv1.ToolResult
 	failure *outriggerv1.ErrorObject
 	message string
+	// view is whom the end was made for.
+	view string
 }
 
 // cancelled is the end that a caller wanted.
-func cancelled() ending { return ending{message: "cancelled by the caller"} }
+func cancelled() ending { return ending{message: "cancelled by the caller", view: OwnWords} }
 
 // endingOf turns what the work returned into the end of its task.
 func endingOf(about errmap.About, result *outriggerv1.ToolResult, err *errmap.Error) ending {
@@ -77,6 +79,12 @@ func endingOf(about errmap.About, result *outriggerv1.ToolResult, err *errmap.Er
 	return failedWith(errorObject(err, about))
 }
 
+// inOwnWords is an end that has nothing of what the work returned.
+func (e ending) inOwnWords() ending {
+	e.view = OwnWords
+	return e
+}
+
 // failedWith is the end of a task with an error.
 func failedWith(failure *outriggerv1.ErrorObject) ending {
 	return ending{failure: failure, message: clip(failure.GetMessage())}
@@ -87,7 +95,7 @@ func failedWith(failure *outriggerv1.ErrorObject) ending {
 // counts it from the beginning.
 func (e ending) apply(r *Record) {
 	t := r.Task
-	r.Again, t.StatusMessage = nil, e.message
+	r.Again, t.StatusMessage, r.View = nil, e.message, e.view
 	switch {
 	case e.result != nil:
 		t.Status = outriggerv1.TaskStatus_TASK_STATUS_COMPLETED

@@ -146,7 +146,7 @@ func missing(t testing.TB, m *task.Manager, principal, id string) {
 func update(m *task.Manager, principal, id string) error {
 	_, err := m.Answer(context.Background(), principal, id, &outriggerv1.UpdateTaskRequest{InputResponses: map[string]*outriggerv1.InputResponse{
 		"a": {Response: &outriggerv1.InputResponse_OtherJson{OtherJson: []byte(`"a!"`)}},
-	}})
+	}}, func(*task.Record) {})
 	return err
 }
 

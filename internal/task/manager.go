@@ -79,11 +79,18 @@ func New(store Store, o Options) *Manager {
 // that it points to are shared and must not be changed. The errors are [ErrNotFound] and
 // those of the store.
 func (m *Manager) Get(ctx context.Context, principal, id string) (*outriggerv1.Task, error) {
+	r, err := m.Record(ctx, principal, id)
+	return r.Task, err
+}
+
+// Record is [Manager.Get] with what is known of the task beside.
+func (m *Manager) Record(ctx context.Context, principal, id string) (Record, error) {
 	r, err := m.find(ctx, principal, id)
 	if err != nil {
-		return nil, err
+		return Record{}, err
 	}
-	return copyTask(r.Task), nil
+	r.Task = copyTask(r.Task)
+	return r, nil
 }
 
 // Origin returns the [Spec.Origin] of the caller's task; nil if there is no such task, or it has none.
@@ -275,12 +282,17 @@ func copyTask(t *outriggerv1.Task) *outriggerv1.Task {
 	return out
 }
 
-// Answer answers a GetTaskRequest, an UpdateTaskRequest or a CancelTaskRequest about the caller's own task. The errors are
-// [ErrNotFound] and those of the store.
-func (m *Manager) Answer(ctx context.Context, principal, id string, req proto.Message) (proto.Message, error) {
+// Answer answers a GetTaskRequest, an UpdateTaskRequest or a CancelTaskRequest about the caller's own task. shown changes the copy
+// of the task that the caller gets. The errors are [ErrNotFound] and those of the store.
+func (m *Manager) Answer(ctx context.Context, principal, id string, req proto.Message, shown func(*Record)) (proto.Message, error) {
 	switch req.(type) {
 	case *outriggerv1.GetTaskRequest:
-		return m.Get(ctx, principal, id)
+		r, err := m.Record(ctx, principal, id)
+		if err != nil {
+			return nil, err
+		}
+		shown(&r)
+		return r.Task, nil
 	case *outriggerv1.UpdateTaskRequest:
 		_, err := m.find(ctx, principal, id)
 		return &outriggerv1.UpdateTaskResponse{}, err // it asks nothing, so that every answer is one too many

@@ -235,7 +235,7 @@ func (m *Manager) endUnknown(ctx context.Context, record Record) error {
 func unknownEnding(tool string, idempotent bool, why string) ending {
 	err := errmap.New(errmap.TransportError, errmap.Tool(tool), errmap.Retryable(idempotent),
 		errmap.Message("Transport error: outcome unknown: "+why+" before this call could finish"))
-	return failedWith(errorObject(err, errmap.About{ToolCall: true, Idempotent: idempotent}))
+	return failedWith(errorObject(err, errmap.About{ToolCall: true, Idempotent: idempotent})).inOwnWords()
 }
 
 // isTask reports whether the call is a task that has not ended.

@@ -83,7 +83,7 @@ func newRun(ctx context.Context, m *Manager, id string, spec Spec) *run {
 	}
 	r := &run{m: m, id: id, spec: spec, message: clip(spec.Message), ended: make(chan struct{}), mayRunAgain: len(spec.Again) > 0}
 	var detached context.Context
-	detached, r.release = context.WithTimeout(context.WithoutCancel(ctx), spec.Timeout)
+	detached, r.release = context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), runKey{}, r), spec.Timeout)
 	r.ctx, r.cancel = context.WithCancelCause(detached)
 	r.overdue = time.AfterFunc(spec.Timeout+Grace, r.expire)
 	return r
@@ -104,7 +104,11 @@ func (r *run) do(work Run) {
 			r.spec.Ended()
 		}
 		if was == tasked {
-			r.finish(endingOf(r.spec.About, result, err), storeAttempts)
+			end := endingOf(r.spec.About, result, err)
+			if r.spec.View != nil {
+				end.view = r.spec.View()
+			}
+			r.finish(end, storeAttempts)
 		}
 		r.close()
 	}()
@@ -116,6 +120,22 @@ func (r *run) do(work Run) {
 
 // waits reports whether the work has not begun.
 func (r *run) waits() bool { return r.spec.Waits != nil && r.spec.Waits() }
+
+// runKey is the context key of the run whose work has the context.
+type runKey struct{}
+
+// BeginWith has another process that takes the task over begin the work with other bytes than [Spec.Again]; ctx is that of the work. It
+// does nothing where the work must not be run again. The errors are [ErrTaken], [ErrNotFound] and those of the store.
+func BeginWith(ctx context.Context, again []byte) error {
+	r, ok := ctx.Value(runKey{}).(*run)
+	if !ok || !r.mayRunAgain {
+		return nil
+	}
+	return r.write(func(record *Record) bool {
+		record.Again = again
+		return true
+	})
+}
 
 // close frees what the run holds. Its work has returned, or was not begun.
 func (r *run) close() {
@@ -157,7 +177,7 @@ func (r *run) cut() bool {
 func (r *run) endOnce(err *errmap.Error, attempts int) bool {
 	was := r.conclude(nil, err)
 	if was == tasked {
-		r.finish(endingOf(r.spec.About, nil, err), attempts)
+		r.finish(endingOf(r.spec.About, nil, err).inOwnWords(), attempts)
 	}
 	return was != over
 }
@@ -206,7 +226,7 @@ func (r *run) finish(e ending, attempts int) {
 			attempts++
 		case errors.Is(err, ErrFull) && attempts > 0:
 			e = endingOf(r.spec.About, nil, errmap.New(errmap.ResourceExhausted, errmap.Tool(r.spec.Tool),
-				errmap.Message("Result too large: the tool finished, but its result cannot be stored")))
+				errmap.Message("Result too large: the tool finished, but its result cannot be stored"))).inOwnWords()
 			continue
 		case attempts <= 0:
 			r.m.opts.OnError(fmt.Errorf("task: store the end of a task: %w", err))

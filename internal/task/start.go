@@ -39,6 +39,8 @@ type Spec struct {
 	// Again is what [Options.Resume] needs to run the work again in another process. Nil
 	// means that it must not be run again. It must not be changed.
 	Again []byte
+	// View says, once the work has returned, for whom what it returned was made; it becomes [Record.View]. Nil says nothing.
+	View func() string
 	// Began is called when the call becomes a task, before anyone can see it, and Ended once the work of a task has returned. Both may
 	// be nil. They must return quickly.
 	Began, Ended func()

@@ -48,9 +48,14 @@ type Record struct {
 	Takeovers, Handovers int
 	Timeout              time.Duration
 	Idempotent           bool
+	// View is what [Spec.View] said when the work ended, or [OwnWords].
+	View string
 	// Version is set by the store. It changes with each update and has no other meaning.
 	Version uint64
 }
+
+// OwnWords is the [Record.View] of a task whose end has no more than words of the sidecar's.
+const OwnWords = "-"
 
 // IsFinal reports whether the task has ended, so that it does not change any more.
 func (r *Record) IsFinal() bool { return isFinal(r.Task.GetStatus()) }

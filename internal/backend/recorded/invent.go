@@ -42,8 +42,16 @@ func (u *Upstream) invent(ctx context.Context, x *index, m *catalog.Method, args
 	if len(args.messages) > 0 {
 		request = args.messages[0]
 	}
-	check := func([]byte) error { return nil }
-	if tool, ok := x.catalog.ByProcedure(m.Procedure); ok {
+	md, check := m.Descriptor.Output(), func([]byte) error { return nil }
+	tool, _ := x.catalog.ByProcedure(m.Procedure)
+	var ends *catalog.OperationValue
+	switch {
+	case tool != nil && tool.Operation != nil:
+		if ends = tool.Operation.Response; ends == nil || ends.Out == nil {
+			return [][]byte{done(nil)}, nil
+		}
+		md, check = ends.Out.Descriptor(), func(wire []byte) error { return ends.Out.CheckWire(ctx, wire) }
+	case tool != nil:
 		check = func(wire []byte) error { return tool.Out.CheckWire(ctx, wire) }
 	}
 	n := 1
@@ -53,9 +61,12 @@ func (u *Upstream) invent(ctx context.Context, x *index, m *catalog.Method, args
 	var out [][]byte
 	for i := range n {
 		seed := sha256.Sum256(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(args.key[:], u.opts.Seed), uint64(i)))
-		wire, err := Invent(m.Descriptor.Output(), request, seed, check)
+		wire, err := Invent(md, request, seed, check)
 		if err != nil && ctx.Err() != nil {
 			return nil, ended(ctx)
+		}
+		if ends != nil {
+			wire = doneWith(ends.Name, wire)
 		}
 		// A message that keeps no rules goes on: the check of the result names those that it breaks.
 		out = append(out, wire)

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	_ "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
@@ -499,5 +500,89 @@ func TestWhatCannotBeInvented(t *testing.T) {
 	wire, err := recorded.Invent(file.Messages().Get(0), nil, [32]byte{}, func([]byte) error { return never })
 	if !errors.Is(err, never) || len(wire) > 1<<20 {
 		t.Errorf("%d bytes, %v", len(wire), err)
+	}
+}
+
+// The bounds of a recording, each met by one more than it admits.
+func TestBoundsOfARecording(t *testing.T) {
+	t.Parallel()
+	line := `{"tool":"lab.echo","input":{},"output":{}}` + "\n"
+	for name, tc := range map[string]struct {
+		text  string
+		size  int64 // of a file that is larger than its text
+		fault string
+	}{
+		"as many calls": {text: strings.Repeat(line, 200_000)},
+		"one more call": {text: strings.Repeat(line, 200_001), fault: "calls.jsonl:200001: more than 200000 calls in all"},
+		"one more byte": {text: line, size: 20*64<<20 + 1, fault: "more than 1342177280 bytes in all"},
+	} {
+		path := filepath.Join(t.TempDir(), "calls.jsonl")
+		put(t, path, tc.text)
+		if tc.size > 0 {
+			if err := os.Truncate(path, tc.size); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := recorded.Open(path)
+		if err == nil {
+			err = r.Close()
+		}
+		if tc.fault == "" && err != nil || tc.fault != "" && (err == nil || !strings.Contains(err.Error(), tc.fault)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// A line that is too long is skipped.
+	u := opened(t, recorded.Options{Match: recorded.MatchExact}, line, `{"tool":"lab.echo","input":{"nonce":"`+strings.Repeat("x", 16<<20)+`"},"output":{}}`)
+	if _, problems := u.Says(); len(problems) != 1 || !strings.Contains(problems[0], "bytes, more than 16777216") {
+		t.Errorf("problems: %v", problems)
+	}
+}
+
+// An answer takes ten minutes at most, and a stream of requests has at most 64 MiB.
+func TestBoundsOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := opened(t, recorded.Options{Match: recorded.MatchExact, Latency: true}, `{"tool":"lab.echo","input":{},"output":{},"durationMs":1e300}`)
+		start := time.Now()
+		if _, err := call(t.Context(), t, u, "lab.echo", `{}`); err != nil || time.Since(start) != 10*time.Minute {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+	u := opened(t, recorded.Options{Invents: true})
+	tool, _ := lab(t).Lookup("lab.relay")
+	stream, failed := u.Open(t.Context(), tool.Method, nil)
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	defer stream.Close()
+	half := make([]byte, 32<<20)
+	for i, message := range [][]byte{half, half, half[:1]} {
+		want := []errmap.Code{"", "", errmap.PayloadTooLarge}[i]
+		var refused *errmap.Error
+		if err := stream.Send(message); errors.As(err, &refused) != (want != "") || refused != nil && refused.Code != want {
+			t.Errorf("message %d: %v", i, err)
+		}
+	}
+}
+
+// However much a message may hold, an invention is bounded: a message within itself, and lists without end.
+func TestBoundsOfInventions(t *testing.T) {
+	t.Parallel()
+	u := opened(t, recorded.Options{Invents: true})
+	for _, seed := range []string{`{"nonce":"a"}`, `{"nonce":"b"}`} {
+		got, err := call(t.Context(), t, u, "lab.echo", seed)
+		if err != nil || len(got) > 1<<20 {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+	}
+	for _, md := range []protoreflect.MessageDescriptor{
+		(&structpb.Struct{}).ProtoReflect().Descriptor(), (&descriptorpb.DescriptorProto{}).ProtoReflect().Descriptor(), // which have themselves
+	} {
+		for i := range 50 {
+			wire, err := recorded.Invent(md, nil, [32]byte{byte(i)}, func([]byte) error { return nil })
+			if err != nil || len(wire) > 256<<10 {
+				t.Errorf("%s: %d bytes, %v", md.FullName(), len(wire), err)
+			}
+		}
 	}
 }

@@ -34,14 +34,14 @@ func (r reason) String() string {
 		omitted:       "were too large to be recorded",
 		refused:       "were refused by the sidecar, which decides again",
 		withoutAnswer: "have no recorded answer",
-		unsupported:   "are of documents, operations or native tools, which are not replayed",
+		unsupported:   "are of native tools, which are not replayed",
 		unreadable:    "cannot be read again",
 	}[r]
 }
 
 // summary is what there is to say about a recording.
 type summary struct {
-	answers    int
+	kept       int // calls that can answer
 	unfinished int
 	bad        []string
 	counts     [reasons]int
@@ -68,7 +68,7 @@ func (u *Upstream) Says() (what string, problems []string) {
 	x := u.current()
 	var parts []string
 	if u.opts.Recording != nil {
-		parts = append(parts, fmt.Sprintf("%d recorded calls of %d tools in %s (--replay-match %s)", x.answers, len(x.groups), u.opts.Recording.dir, u.opts.Match))
+		parts = append(parts, fmt.Sprintf("%d recorded calls of %d tools in %s (--replay-match %s)", x.kept, len(x.groups), u.opts.Recording.dir, u.opts.Match))
 	}
 	if u.opts.Invents {
 		parts = append(parts, fmt.Sprintf("inventions (--mock-seed %d)", u.opts.Seed))

@@ -17,9 +17,6 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -428,7 +425,7 @@ func (x *index) add(r *Recording, c *call) {
 	case err != nil:
 		x.note(c, unreadable, err.Error())
 		return
-	case tool.Native || tool.IsDocument() || tool.Operation != nil:
+	case tool.Native:
 		x.note(c, unsupported, "")
 		return
 	case isOmitted(l.Input) || isOmitted(l.Output):
@@ -461,26 +458,45 @@ func (x *index) add(r *Recording, c *call) {
 		return
 	}
 	one := &record{call: c, tool: tool}
-	if l.Error == nil {
-		if _, err := x.output(tool.Method, tool, l.Output); err != nil {
-			one.drift = err.Error()
-			x.note(c, drifted, one.drift)
-		}
+	if l.Error == nil && !x.answers(one, l.Output) {
+		return
 	}
+	x.keep(one, args)
+	if strings.Contains(string(l.Input)+string(l.Output), `"`+redacted+`"`) {
+		x.note(c, lacksValues, "")
+	}
+}
+
+// answers notes what is the matter with the output of a call, and reports whether the call can answer all the same.
+func (x *index) answers(one *record, output json.RawMessage) bool {
+	_, err := x.output(one.tool.Method, one.tool, output)
+	var why lackingError
+	switch {
+	case errors.As(err, &why):
+		x.note(one.call, why.reason, "")
+		return false
+	case err != nil:
+		one.drift = err.Error()
+		x.note(one.call, drifted, one.drift)
+	}
+	return true
+}
+
+// keep keeps a call by its arguments.
+func (x *index) keep(one *record, args *arguments) {
 	g := x.same[args.key]
 	if g == nil {
 		g = &group{leaves: args.leaves, isPreview: args.isPreview}
 		x.same[args.key] = g
 		if x.leaves += len(g.leaves); x.leaves <= maxAllLeaves {
-			x.groups[tool.Method.Procedure] = append(x.groups[tool.Method.Procedure], g)
+			procedure := one.tool.Method.Procedure
+			x.groups[procedure] = append(x.groups[procedure], g)
 		} else {
 			g.leaves = nil
 		}
 	}
 	g.records = append(g.records, one)
-	if x.answers++; strings.Contains(string(l.Input)+string(l.Output), `"`+redacted+`"`) {
-		x.note(c, lacksValues, "")
-	}
+	x.kept++
 }
 
 // isOmitted reports whether a record has a note in the place of a payload.
@@ -535,46 +551,4 @@ func input(tool *catalog.Tool, types *catalog.Types, raw json.RawMessage) ([][]b
 		out = append(out, wire)
 	}
 	return out, nil
-}
-
-// output is what a recorded call returned, as messages.
-func (x *index) output(m *catalog.Method, tool *catalog.Tool, raw json.RawMessage) ([][]byte, error) {
-	items := []json.RawMessage{raw}
-	switch {
-	case tool.Streams():
-		var result struct {
-			Items []json.RawMessage `json:"items"`
-		}
-		if err := json.Unmarshal(raw, &result); err != nil {
-			return nil, fmt.Errorf("items of a stream: %w", err)
-		}
-		items = result.Items
-	case tool.OutputNotObject:
-		var wrapped struct {
-			Value json.RawMessage `json:"value"`
-		}
-		if err := json.Unmarshal(raw, &wrapped); err != nil || wrapped.Value == nil {
-			return nil, errors.New(`no member "value"`)
-		}
-		items[0] = wrapped.Value
-	}
-	out := make([][]byte, 0, len(items))
-	for _, item := range items {
-		wire, err := fromJSON(m.Descriptor.Output(), x.catalog.Types(), item)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, wire)
-	}
-	return out, nil
-}
-
-// fromJSON reads the JSON of a message.
-func fromJSON(md protoreflect.MessageDescriptor, types *catalog.Types, raw json.RawMessage) ([]byte, error) {
-	m := dynamicpb.NewMessage(md)
-	if err := (protojson.UnmarshalOptions{AllowPartial: true, Resolver: types}).Unmarshal(raw, m); err != nil {
-		// protojson varies its spaces from build to build on purpose.
-		return nil, errors.New(strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "proto:"), "\u00a0"), "\u00a0", " "))
-	}
-	return proto.MarshalOptions{Deterministic: true, AllowPartial: true}.Marshal(m)
 }

@@ -255,6 +255,15 @@ func canonicalise(text []byte) ([]byte, error) {
 	return value, err
 }
 
+// SumOf returns the SHA-256 of the RFC 8785 form of a JSON text, 64 lowercase hex digits.
+func SumOf(text []byte) (string, error) {
+	canonical, err := canonicalise(text)
+	if err != nil {
+		return "", err
+	}
+	return sum(canonical), nil
+}
+
 func sum(text []byte) string {
 	hash := sha256.Sum256(text)
 	return hex.EncodeToString(hash[:])

@@ -381,7 +381,7 @@ func isMediaType(text string) bool {
 func isTextType(mediaType string) bool {
 	kind, params, err := mime.ParseMediaType(mediaType)
 	charset := strings.ToLower(params["charset"])
-	if err != nil || charset != "" && charset != "utf-8" && charset != "us-ascii" {
+	if err != nil || charset != "" && charset != "utf-8" && charset != "utf8" && charset != "us-ascii" {
 		return false
 	}
 	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") ||

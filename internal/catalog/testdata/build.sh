@@ -14,3 +14,7 @@ build garden -o "$here/garden-buf.binpb.gz"
 build garden --as-file-descriptor-set --exclude-source-info -o "$here/garden-protoc.binpb"
 build garden --as-file-descriptor-set --exclude-imports -o "$here/garden-alone.binpb"
 build library -o "$here/library-buf.binpb.gz"
+build rivals/errands -o "$here/rival-errands.binpb.gz"
+for name in herbarium ferry; do
+	build "rivals/$name" --as-file-descriptor-set --exclude-source-info -o "$here/rival-$name.binpb"
+done

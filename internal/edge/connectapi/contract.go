@@ -194,6 +194,7 @@ const (
 	codecProto       = "proto"
 	codecJSON        = "json"
 	codecJSONCharset = "json; charset=utf-8"
+	codecJSONUTF8    = "json; charset=utf8" // no registered name, and sent by many
 )
 
 // withMessages replaces Connect's codecs by stricter ones: a request of which a part is not understood must not run as if that
@@ -203,6 +204,7 @@ func withMessages(limits jsonrpc.Limits) connect.HandlerOption {
 	return connect.WithHandlerOptions(
 		connect.WithCodec(contractCodec{codecJSON, readJSON, protojson.MarshalOptions{}.MarshalAppend}),
 		connect.WithCodec(contractCodec{codecJSONCharset, readJSON, protojson.MarshalOptions{}.MarshalAppend}),
+		connect.WithCodec(contractCodec{codecJSONUTF8, readJSON, protojson.MarshalOptions{}.MarshalAppend}),
 		connect.WithCodec(contractCodec{codecProto, readProto, proto.MarshalOptions{}.MarshalAppend}))
 }
 

@@ -46,7 +46,7 @@ func (s *Service) PassThrough(next http.Handler) *PassThrough {
 	// A stream is served by the interceptor: what the library would call for a method of each kind is never called.
 	options := func(isStream bool) []connect.HandlerOption {
 		out := s.handlerOptions(interceptor{service: s, stream: p.exchange})
-		for _, codec := range []typedCodec{{codecProto, bridge.EncodingProtobuf, isStream}, {codecJSON, bridge.EncodingJSON, isStream}, {codecJSONCharset, bridge.EncodingJSON, isStream}} {
+		for _, codec := range []typedCodec{{codecProto, bridge.EncodingProtobuf, isStream}, {codecJSON, bridge.EncodingJSON, isStream}, {codecJSONCharset, bridge.EncodingJSON, isStream}, {codecJSONUTF8, bridge.EncodingJSON, isStream}} {
 			out = append(out, connect.WithCodec(codec))
 		}
 		return out

@@ -153,7 +153,9 @@ func checkType(h http.Header) *errmap.Error {
 	if err != nil || kind != "application/json" {
 		return refuse(errmap.UnsupportedMediaType, "content-type", "Content-Type is not application/json")
 	}
-	if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
+	switch strings.ToLower(params["charset"]) {
+	case "", "utf-8", "utf8": // the last is no registered name, and many send it
+	default:
 		return refuse(errmap.UnsupportedMediaType, "content-type", "JSON is UTF-8 (RFC 8259, section 8.1); another charset is not supported")
 	}
 	return nil
@@ -203,16 +205,21 @@ func Write(w http.ResponseWriter, reply dialect.Reply) {
 	_, _ = reply.WriteTo(w)
 }
 
-// WriteBatch runs what [bridge.Bridge.BeginMessage] began, concurrently, and
-// writes the replies in order: 200 with an array of the existing replies, or 202
-// if there are none.
-func WriteBatch(w http.ResponseWriter, runs []func() *dialect.Reply) {
+// RunBatch runs what [bridge.Bridge.BeginMessage] began, concurrently, and
+// returns the replies in order.
+func RunBatch(runs []func() *dialect.Reply) []*dialect.Reply {
 	replies := make([]*dialect.Reply, len(runs))
 	var running sync.WaitGroup
 	for i, run := range runs {
 		running.Go(func() { replies[i] = run() })
 	}
 	running.Wait()
+	return replies
+}
+
+// WriteReplies writes the replies to a batch: 200 with an array of the existing
+// ones, or 202 if there are none.
+func WriteReplies(w http.ResponseWriter, replies []*dialect.Reply) {
 	out := []byte{'['}
 	for _, reply := range replies {
 		if reply.IsEmpty() || reply.IsUnasked {

@@ -74,6 +74,7 @@ func TestRead(t *testing.T) {
 		{name: "text", types: []string{"text/plain"}, body: small, code: errmap.UnsupportedMediaType},
 		{name: "a form", types: []string{"application/x-www-form-urlencoded"}, body: small, code: errmap.UnsupportedMediaType},
 		{name: "JSON of a kind", types: []string{"application/vnd.api+json"}, body: small, code: errmap.UnsupportedMediaType},
+		{name: "UTF-8 without its hyphen", types: []string{"application/json; charset=utf8"}, body: small, want: small},
 		{name: "another charset", types: []string{"application/json; charset=latin1"}, body: small, code: errmap.UnsupportedMediaType},
 		{name: "no media type", types: []string{"application/json; ="}, body: small, code: errmap.UnsupportedMediaType},
 		{name: "identity", types: []string{js}, encoding: []string{"identity"}, body: small, want: small},

@@ -128,17 +128,24 @@ func (o *eventWriter) write(text []byte) error {
 var errEnded = errors.New("mcphttp: the stream has ended")
 
 // stream is the reply to one request as server-sent events. It begins with the
-// first notification: until then the reply may still become plain JSON with
-// its HTTP status. Writes are serialised.
+// first notification, or after a while without one: until then the reply may still
+// become plain JSON with its HTTP status. Writes are serialised.
 type stream struct {
 	w    http.ResponseWriter
 	opts *Options
 	// gone ends the request when its reader is.
-	gone context.CancelCauseFunc
+	gone   context.CancelCauseFunc
+	silent silent
 
 	mu  sync.Mutex
 	out *eventWriter // nil until it has begun
 	err error
+}
+
+func newStream(w http.ResponseWriter, o *Options, gone context.CancelCauseFunc) *stream {
+	s := &stream{w: w, opts: o, gone: gone}
+	s.silent.of = s
+	return s
 }
 
 // send writes one message as one event and flushes it.
@@ -148,10 +155,15 @@ func (s *stream) send(message []byte) error {
 	if s.err != nil {
 		return s.err
 	}
+	s.open()
+	return s.written(s.out.event(session.Event{Message: message}))
+}
+
+// open begins the stream, if it has not begun; s.mu is held.
+func (s *stream) open() {
 	if s.out == nil {
 		s.out = newEventWriter(s.w, s.opts, time.AfterFunc(s.opts.KeepAlive, s.comment))
 	}
-	return s.written(s.out.event(session.Event{Message: message}))
 }
 
 // comment keeps proxies from taking a quiet stream for a dead one.
@@ -159,7 +171,18 @@ func (s *stream) comment() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err == nil {
+		s.open()
 		_ = s.written(s.out.comment(""))
+	}
+}
+
+// begin begins the stream of a request that has been silent. One that has begun has a timer.
+func (s *stream) begin() {
+	s.mu.Lock()
+	hasBegun := s.out != nil
+	s.mu.Unlock()
+	if !hasBegun {
+		s.comment()
 	}
 }
 
@@ -182,11 +205,39 @@ func (s *stream) writeReply(reply *dialect.Reply, asEvent bool) {
 	if s.out == nil {
 		form{asEvent: asEvent}.write(s.w, *reply)
 	} else {
-		defer s.out.alive.Stop()
-		if s.err == nil && !reply.IsEmpty() {
-			httpbody.Attribute(s.w, reply)
-			_ = s.written(s.out.event(session.Event{Message: reply.Bytes()}))
+		s.last(reply)
+	}
+	s.end()
+}
+
+// writeBatch is writeReply for the replies to a batch: one array, or an event for each.
+func (s *stream) writeBatch(replies []*dialect.Reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.out == nil {
+		httpbody.WriteReplies(s.w, replies)
+	} else {
+		for _, reply := range replies {
+			if !reply.IsUnasked {
+				s.last(reply)
+			}
 		}
+	}
+	s.end()
+}
+
+// last writes a reply to a stream that has begun; s.mu is held.
+func (s *stream) last(reply *dialect.Reply) {
+	if s.err == nil && !reply.IsEmpty() {
+		httpbody.Attribute(s.w, reply)
+		_ = s.written(s.out.event(session.Event{Message: reply.Bytes()}))
+	}
+}
+
+// end lets nothing be written any more; s.mu is held.
+func (s *stream) end() {
+	if s.out != nil {
+		s.out.alive.Stop()
 	}
 	if s.err == nil {
 		s.err = errEnded

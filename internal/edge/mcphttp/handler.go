@@ -28,8 +28,9 @@ const Path = "/mcp"
 // Options configure a Handler. Zero fields mean their defaults.
 type Options struct {
 	Limits jsonrpc.Limits
-	// KeepAlive is the keep-alive interval of an idle stream. WriteTimeout bounds how
-	// long one write may wait for its reader.
+	// KeepAlive is the keep-alive interval of an idle stream, and how long a request may
+	// be answered with nothing before it becomes one. WriteTimeout bounds how long one
+	// write may wait for its reader.
 	KeepAlive, WriteTimeout time.Duration
 	// MaxBatch bounds the entries of a batch in revision 2025-03-26.
 	MaxBatch int
@@ -40,6 +41,7 @@ type Handler struct {
 	rpc    *dialect.Handler
 	limits jsonrpc.Limits
 	opts   Options
+	silent silence
 }
 
 // New returns a Handler in front of rpc.
@@ -47,7 +49,7 @@ func New(rpc *dialect.Handler, o Options) *Handler {
 	defaults.Fill(&o.KeepAlive, defaults.KeepAliveInterval)
 	defaults.Fill(&o.WriteTimeout, defaults.WriteTimeout)
 	defaults.Fill(&o.MaxBatch, defaults.MaxBatchEntries)
-	return &Handler{rpc: rpc, limits: o.Limits.WithDefaults(), opts: o}
+	return &Handler{rpc: rpc, limits: o.Limits.WithDefaults(), opts: o, silent: silence{after: o.KeepAlive}}
 }
 
 // ServeHTTP handles one message. GET and DELETE belong to sessions of the legacy
@@ -104,7 +106,7 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*dialect.Inbou
 		return nil, form{}
 	}
 	if in.Dialect == dialect.Legacy && jsonrpc.IsBatch(body) {
-		h.batch(w, r, in, body)
+		h.batch(w, r, in, body, answer)
 		return nil, form{}
 	}
 	envelope := jsonrpc.Read(body, h.limits)
@@ -137,16 +139,28 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, form, *e
 // does not cancel a legacy one: in this the eras are opposites.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) {
 	s, run := h.register(w, r, in, answer)
+	if answer.mayBegin {
+		h.silent.await(&s.silent)
+		defer h.leave(s)
+	}
 	s.writeReply(run(), answer.asEvent)
 }
 
 // register makes the stream of a request and registers it.
 func (h *Handler) register(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) (*stream, func() *dialect.Reply) {
-	s := &stream{w: w, opts: &h.opts, gone: in.Abort}
+	s := newStream(w, &h.opts, in.Abort)
 	if answer.mayStream {
 		in.Send = s.send
 	}
 	return s, h.rpc.BeginMessage(r.Context(), in)
+}
+
+// leave ends what awaits a silent request. Its response is not written to after this, however its handler ended.
+func (h *Handler) leave(s *stream) {
+	h.silent.leave(&s.silent)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end()
 }
 
 // dialectOf tells the era of a message. The _meta of the message decides; where
@@ -169,7 +183,7 @@ func dialectOf(e *jsonrpc.Envelope, header http.Header) dialect.Dialect {
 // headerDialect reads the version header alone. Revisions are dates, so they
 // compare as text; without a header a client is older than the header.
 func headerDialect(header http.Header) dialect.Dialect {
-	version := header.Get("Mcp-Protocol-Version")
+	version, _ := dialect.HeaderVersion(header)
 	if isRevision(version) && version >= dialect.VersionModern {
 		return dialect.Modern
 	}
@@ -191,6 +205,9 @@ type form struct {
 	mayStream bool
 	// asEvent: an answer without any is an event too.
 	asEvent bool
+	// mayBegin: a stream may begin before there is anything to say. The client named
+	// events: a range of which they are part does not show that it can read them.
+	mayBegin bool
 }
 
 // write writes an answer that is no stream.
@@ -210,27 +227,29 @@ const usualAccept = "application/json, text/event-stream"
 // and events where there are more, or the client asks for nothing else.
 func negotiate(header http.Header) (form, *errmap.Error) {
 	if values := header["Accept"]; len(values) == 1 && values[0] == usualAccept {
-		return form{mayStream: true}, nil
+		return form{mayStream: true, mayBegin: true}, nil
 	}
-	json, events := accepts(header, "application/json"), accepts(header, "text/event-stream")
+	json, _ := accepts(header, "application/json")
+	events, isNamed := accepts(header, "text/event-stream")
 	if !json && !events {
 		return form{}, errmap.New(errmap.NotAcceptable, errmap.WithViolations(errmap.Violation{
 			Keyword: "accept", Message: "Accept allows neither application/json nor text/event-stream",
 		}))
 	}
-	return form{mayStream: events, asEvent: !json}, nil
+	return form{mayStream: events, asEvent: !json, mayBegin: events && isNamed}, nil
 }
 
-// accepts reports whether Accept admits a media type: the most specific range that matches
-// it decides (RFC 9110, section 12.5.1). A request without the header admits all.
-func accepts(header http.Header, kind string) bool {
+// accepts reports whether Accept admits a media type, and whether it names it: the most
+// specific range that matches it decides (RFC 9110, section 12.5.1). A request without the
+// header admits all.
+func accepts(header http.Header, kind string) (admitted, isNamed bool) {
 	values := header.Values("Accept")
 	if len(values) == 0 {
-		return true
+		return true, false
 	}
 	major, _, _ := strings.Cut(kind, "/")
 	ranges := [...]string{"*/*", major + "/*", kind}
-	decided, admitted := -1, false
+	decided := -1
 	for _, value := range values {
 		for part := range strings.SplitSeq(value, ",") {
 			name, params, err := mime.ParseMediaType(strings.TrimSpace(part))
@@ -247,7 +266,7 @@ func accepts(header http.Header, kind string) bool {
 			decided = specific
 		}
 	}
-	return admitted
+	return admitted, decided == len(ranges)-1
 }
 
 // versionRetired is the revision whose transport has one endpoint for events and
@@ -263,14 +282,19 @@ func RetiredPaths() []string { return []string{"/sse", "/message", "/messages", 
 // Retired returns the handler for these paths. It responds with a 404 that names the
 // replacement.
 func (h *Handler) Retired() http.Handler {
+	err := errmap.UnsupportedVersion(versionRetired, dialect.Versions())
+	errmap.Message("The transport of MCP " + versionRetired + " (HTTP with SSE) is not offered; POST initialize to " + Path + " (Streamable HTTP)")(err)
+	return h.notHere(err)
+}
+
+// notHere returns the handler for a path where there is nothing. It responds with a 404 that says why.
+func (h *Handler) notHere(err *errmap.Error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		in := &dialect.Inbound{
 			Dialect: dialect.Legacy, Header: r.Header,
 			Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Transport: "http", Route: r.URL.Path,
 			HTTP: h.rpc.Request(r.Context()),
 		}
-		err := errmap.UnsupportedVersion(versionRetired, dialect.Versions())
-		errmap.Message("The transport of MCP " + versionRetired + " (HTTP with SSE) is not offered; POST initialize to " + Path + " (Streamable HTTP)")(err)
 		reply := h.rpc.Refuse(in, err)
 		reply.Status = http.StatusNotFound
 		httpbody.Write(w, reply)

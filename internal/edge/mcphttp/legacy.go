@@ -27,19 +27,17 @@ const methodInitialize = "initialize"
 // second result is false where it names one that is not there, which has been
 // answered: 404 tells a client to open another one.
 func (h *Handler) find(w http.ResponseWriter, r *http.Request, in *dialect.Inbound) (*session.Session, bool) {
-	ids := r.Header.Values(headerSession)
-	if len(ids) == 0 || len(ids) == 1 && ids[0] == "" {
+	id, isOne := dialect.SameValue(r.Header[headerSession])
+	switch {
+	case !isOne:
+		httpbody.Write(w, h.rpc.Refuse(in, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+			Keyword: "session", Message: "the request names two sessions; send one Mcp-Session-Id",
+		}))))
+		return nil, false
+	case id == "":
 		return nil, true
 	}
-	for _, id := range ids[1:] {
-		if id != ids[0] {
-			httpbody.Write(w, h.rpc.Refuse(in, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
-				Keyword: "session", Message: "the request names two sessions; send one Mcp-Session-Id",
-			}))))
-			return nil, false
-		}
-	}
-	s, err := h.rpc.Sessions().Use(r.Context(), in.Caller, ids[0])
+	s, err := h.rpc.Sessions().Use(r.Context(), in.Caller, id)
 	if err != nil {
 		httpbody.Write(w, h.rpc.SessionRefused(in, err))
 		return nil, false
@@ -105,9 +103,13 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, in *dialect.Inbou
 			s.Release()
 		}
 	}
-	s := &stream{w: w, opts: &h.opts, gone: func(error) {}} // a reader that goes does not cancel
+	s := newStream(w, &h.opts, func(error) {}) // a reader that goes does not cancel
 	if answer.mayStream {
 		in.Send = s.send
+	}
+	if answer.mayBegin && in.Opened == nil { // the id of a session is a header
+		h.silent.await(&s.silent)
+		defer h.leave(s)
 	}
 	s.writeReply(h.rpc.BeginMessage(context.WithoutCancel(r.Context()), in)(), answer.asEvent)
 }
@@ -118,17 +120,26 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, in *dialect.Inbou
 type sessionReply struct {
 	session *session.Session
 	in      *dialect.Inbound
+	silent  silent
 
-	mu      sync.Mutex
-	stream  *session.Stream
-	began   chan struct{} // closed with the first message that is no reply
-	replied chan dialect.Reply
+	mu     sync.Mutex
+	stream *session.Stream
+	isOver bool
+	// wasSilent: the stream began without a message.
+	wasSilent bool
+	began     chan struct{} // closed with the first message that is no reply, or after a while without one
+	replied   chan dialect.Reply
 }
 
 // openStream returns the stream, which it begins.
 func (p *sessionReply) openStream() *session.Stream {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.opened()
+}
+
+// opened is openStream; p.mu is held.
+func (p *sessionReply) opened() *session.Stream {
 	if p.stream == nil {
 		p.stream = p.session.NewStream()
 		p.stream.BegunBy(p.in.TraceContext())
@@ -137,10 +148,28 @@ func (p *sessionReply) openStream() *session.Stream {
 	return p.stream
 }
 
+// begin begins the stream of a request that has been silent.
+func (p *sessionReply) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.isOver && p.stream == nil {
+		p.wasSilent = true
+		p.opened()
+	}
+}
+
+// reading is the connection that reads the stream.
+func (p *sessionReply) reading() *reading {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return &reading{session: p.session, reader: p.opened().Read(), isSilent: p.wasSilent}
+}
+
 // handOver hands over the reply.
 func (p *sessionReply) handOver(reply dialect.Reply) {
 	p.mu.Lock()
 	stream := p.stream
+	p.isOver = true
 	p.mu.Unlock()
 	if stream == nil {
 		p.replied <- reply
@@ -165,6 +194,11 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, in *dialect.Inbou
 			in.Quiet = func() { p.openStream().Pause() }
 		}
 	}
+	if answer.mayBegin {
+		p.silent.of = p
+		h.silent.await(&p.silent)
+		defer h.silent.leave(&p.silent)
+	}
 	run := h.rpc.BeginMessage(context.WithoutCancel(r.Context()), in)
 	h.endWith(s)
 	go func() {
@@ -175,7 +209,7 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, in *dialect.Inbou
 	case reply := <-p.replied:
 		answer.write(w, reply)
 	case <-p.began:
-		h.pump(w, r, &reading{session: s, reader: p.openStream().Read()})
+		h.pump(w, r, p.reading())
 	case <-r.Context().Done():
 	}
 }
@@ -199,7 +233,7 @@ func resumes(s *session.Session) bool {
 
 // batch answers an array, which 2025-03-26 alone has: every entry is a message of
 // the session, and the replies come together, in the order of the requests.
-func (h *Handler) batch(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, body []byte) {
+func (h *Handler) batch(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, body []byte, answer form) {
 	if err := h.rpc.AdmitLegacy(in); err != nil {
 		httpbody.Write(w, h.rpc.Refuse(in, err))
 		return
@@ -228,7 +262,12 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, in *dialect.Inbo
 		runs[i] = h.entry(ctx, in, s, entry)
 	}
 	h.endWith(s)
-	httpbody.WriteBatch(w, runs)
+	out := newStream(w, &h.opts, func(error) {})
+	if answer.mayBegin {
+		h.silent.await(&out.silent)
+		defer h.leave(out)
+	}
+	out.writeBatch(httpbody.RunBatch(runs))
 }
 
 // entry begins one entry of a batch.

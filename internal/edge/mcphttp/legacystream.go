@@ -62,6 +62,8 @@ type reading struct {
 	// gap: the client named an event that is not here. follow follows watches for it; nil on a stream of a call.
 	gap    bool
 	follow func()
+	// isSilent: there is nothing to read yet, and has not been for a while.
+	isSilent bool
 }
 
 // mayStream takes a place for the stream of a GET, and returns what gives it back; nil where the request has been refused. It is
@@ -79,7 +81,7 @@ func (h *Handler) mayStream(w http.ResponseWriter, r *http.Request, in *dialect.
 // request has been refused. It is apart because the stream may last for days,
 // and should not hold what only its start needs.
 func (h *Handler) opened(w http.ResponseWriter, r *http.Request, in *dialect.Inbound) *reading {
-	if !accepts(r.Header, "text/event-stream") {
+	if isAccepted, _ := accepts(r.Header, "text/event-stream"); !isAccepted {
 		httpbody.Write(w, h.rpc.Refuse(in, errmap.New(errmap.NotAcceptable, errmap.WithViolations(errmap.Violation{
 			Keyword: "accept", Message: "GET opens a stream; Accept must allow text/event-stream",
 		}))))
@@ -187,6 +189,9 @@ func (p *pumping) greet() error {
 	err := p.out.write(nil) // so that a client knows at once that there is a stream
 	if p.gap && err == nil {
 		err = p.out.comment("gap: the event of Last-Event-ID is at another replica; what came after it is lost, and everything may have changed")
+	}
+	if p.isSilent && err == nil {
+		err = p.out.comment("")
 	}
 	p.hears = p.reader.IsMain()
 	if p.hears && p.follow != nil {

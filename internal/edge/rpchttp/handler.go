@@ -105,7 +105,7 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, origin correlate
 		httpbody.Write(w, h.rpc.Refuse(h.known(origin, r), httpbody.BatchError(err, h.opts.MaxBatch)))
 		return
 	}
-	httpbody.WriteBatch(w, h.beginAll(r, origin, entries))
+	httpbody.WriteReplies(w, httpbody.RunBatch(h.beginAll(r, origin, entries)))
 }
 
 // beginAll registers the entries in their order, so that of two equal ids the

@@ -6,6 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
@@ -35,6 +42,26 @@ func TestContractOfNotifications(t *testing.T) {
 			}
 			if rest := p.end(); len(rest) > 0 {
 				t.Errorf("%v: written: %q", mode, rest)
+			}
+		}
+	})
+
+	t.Run("a response that nothing waits for leaves nothing but a line of the log", func(t *testing.T) {
+		t.Parallel()
+		for _, mode := range []stdio.Mode{stdio.ModeAuto, stdio.ModeCanonical, stdio.ModeMCP} {
+			core, logged := observer.New(zapcore.InfoLevel)
+			pipeline := dialect.New(bridge.New(mcptest.Memory(t), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{Log: zap.New(core)}), dialect.Options{})
+			p := talk(t.Context(), t, pipeline, stdio.Options{Mode: mode})
+			strays := []string{
+				`{"jsonrpc":"2.0","id":"a","result":{}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}`, `{"jsonrpc":"2.0","error":{"code":1,"message":"x"}}`,
+				`{"method":"notifications/x"}`, `{"jsonrpc":"1.0","method":"notifications/x"}`, `{"jsonrpc":"2.0","method":""}`,
+			}
+			p.send(strays...)
+			if rest := p.end(); len(rest) > 1 || len(rest) == 1 && !strings.Contains(rest[0], `"path":"/method"`) {
+				t.Errorf("%v: written: %q", mode, rest)
+			}
+			if n := logged.FilterMessage("message refused").Len(); n != len(strays) {
+				t.Errorf("%v: %d lines of the log", mode, n)
 			}
 		}
 	})

@@ -112,17 +112,9 @@ func TestQuestionsOverStdio(t *testing.T) {
 	p.send(ping(`8`))
 	p.result("8", "{}")
 	p.send(`{"jsonrpc":"2.0","id":"ask-1","result":{}}`, `{"jsonrpc":"2.0","id":7,"result":{}}`)
-	for range 2 { // an unexpected answer is refused, without the id of a call
-		if got := p.reply(); got.code() != errmap.InvalidEnvelope || got.ID != nil {
-			t.Errorf("got %s", got.raw)
-		}
-	}
-	p.respond(q, accepts)
+	p.respond(q, accepts) // the next reply is to this one: an answer that nothing waits for has none
 	p.result("7", "Signed by Ann.")
 	p.respond(q, accepts)
-	if got := p.reply(); got.code() != errmap.InvalidEnvelope {
-		t.Errorf("a second answer: %s", got.raw)
-	}
 	p.send(toolCall("9", "sign", ""))
 	p.respond(p.method("elicitation/create"), `"error":{"code":-1,"message":"The user is away."}`)
 	p.result("9", "The user is away.")
@@ -279,10 +271,7 @@ func TestInitializeTwice(t *testing.T) {
 	if string(q.ID.Raw()) == string(old.ID.Raw()) {
 		t.Errorf("both questions have the id %s", q.ID.Raw())
 	}
-	p.respond(old, strings.Replace(accepts, "Ann", "Mallory", 1)) // late, and not for this one
-	if got := p.reply(); got.code() != errmap.InvalidEnvelope {
-		t.Errorf("got %s", got.raw)
-	}
+	p.respond(old, strings.Replace(accepts, "Ann", "Mallory", 1)) // late, and not for this one: nothing comes of it
 	p.respond(q, accepts)
 	p.result("6", "Signed by Ann.")
 	p.send(initialized)

@@ -95,6 +95,7 @@ type Service struct {
 	adminv1connect.UnimplementedAdminServiceHandler
 
 	opts     Options
+	started  time.Time
 	index    compact.Newest
 	changed  changes
 	watchers atomic.Int32
@@ -102,7 +103,7 @@ type Service struct {
 
 // New returns a Service, which hears of new catalogs from live.
 func New(live *catalog.Live, o Options) *Service {
-	s := &Service{opts: o}
+	s := &Service{opts: o, started: time.Now()}
 	live.OnChange(s.changed.note)
 	return s
 }

@@ -66,7 +66,7 @@ func (s *Service) Watch(ctx context.Context, req *connect.Request[adminv1.WatchR
 func (s *Service) state() *adminv1.WatchResponse {
 	ready, checks := s.opts.Ready()
 	now := &adminv1.WatchResponse{
-		Time: timestamppb.Now(), Ready: ready, State: s.opts.State(), Watchers: s.watchers.Load(),
+		Time: timestamppb.Now(), Started: timestamppb.New(s.started), Ready: ready, State: s.opts.State(), Watchers: s.watchers.Load(),
 		Certificates: s.opts.Certificates(), Trust: s.trust(), Approvals: int32(min(s.opts.Approvals.Waiting(), 1<<30)),
 	}
 	for _, c := range s.opts.Stats.Counts(maxCounts) {

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
@@ -25,6 +26,8 @@ type authenticator struct {
 	// book is nil without a callers file, tls without TLS.
 	book *identity.Book
 	tls  *keys.Server
+	// knowsProcesses: callers on the Unix socket are known by their processes.
+	knowsProcesses bool
 	// oauth is nil without an issuer.
 	oauth *identity.Verifier
 	// grants has the globs of the callers file that match no tool.
@@ -49,8 +52,14 @@ func openAuthenticator(o Options, refuse func(http.ResponseWriter, *http.Request
 	if d.tls != nil && d.tls.AsksCallers() {
 		options.Who, options.Names = identity.Certificates{}, d.tls.Names
 	}
+	if d.knowsProcesses = config.HasExperiment(o.Config, config.UnixSocket); d.knowsProcesses {
+		options.Process = processOf
+		if options.Who == nil {
+			options.Who = identity.Processes{}
+		}
+	}
 	if path := o.Config.GetAccess().GetTokensFile(); path != "" {
-		entries, err := readCallers(path)
+		entries, err := readCallers(path, d.knowsProcesses)
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +105,7 @@ func (f *Front) Run(ctx context.Context) {
 func (d *authenticator) watch() {
 	if path := d.opts.Config.GetAccess().GetTokensFile(); path != "" {
 		reread := reload.Keep(d.opts.Log, "callers file reload failed; keeping the last good one", "callers file reloaded", func() ([]zap.Field, error) {
-			entries, err := readCallers(path)
+			entries, err := readCallers(path, d.knowsProcesses)
 			if err != nil {
 				return nil, err
 			}

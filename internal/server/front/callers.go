@@ -18,8 +18,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 )
 
-// readCallers reads the callers file.
-func readCallers(path string) ([]identity.Entry, error) {
+// readCallers reads the callers file. Entries for processes are refused unless they are known by them: such a caller would never be let in.
+func readCallers(path string, knowsProcesses bool) ([]identity.Entry, error) {
 	file, err := config.LoadCallers(path)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,10 @@ func readCallers(path string) ([]identity.Entry, error) {
 				Name: c.GetName(), Tools: c.GetTools(), Resources: c.GetResources(), Prompts: c.GetPrompts(),
 				Publish: c.GetPublish(), Subscribe: c.GetSubscribe(), Trust: identity.TrustOf(c.GetTrust()),
 			},
-			URIs: c.GetCertificateUris(),
+			URIs: c.GetCertificateUris(), UIDs: numbers(c.GetUnixUids()), GIDs: numbers(c.GetUnixGids()),
+		}
+		if len(e.UIDs)+len(e.GIDs) > 0 && !knowsProcesses {
+			return nil, fmt.Errorf("%s: %s: unix_uids and unix_gids need a Unix socket and --experimental unix-socket", path, c.GetName())
 		}
 		if e.Tokens, err = digests(c.GetTokenSha256()); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", path, c.GetName(), err)
@@ -127,9 +130,26 @@ func (f *Front) ApproverNamed(name string) (approval.Approver, bool) {
 // CallerNamed returns a caller as it is now, by the name of its entry in the callers file; nil if there is none.
 func (f *Front) CallerNamed(name string) *identity.Identity { return f.authn.named(name) }
 
+// CallerAgain returns a caller of OAuth as it is now, by what its token said; see [identity.Verifier.Again].
+func (f *Front) CallerAgain(of identity.Facts, standing []byte) *identity.Identity {
+	if f.authn.opts.Authenticator != nil {
+		return nil
+	}
+	return f.authn.oauth.Again(of, standing)
+}
+
 // approverOf is an operator as an approver.
 func approverOf(who *identity.Identity) approval.Approver {
 	return approval.Approver{Name: who.Name(), Groups: withMark(who, ofGroup), CallsAs: callsAs(who), Classes: withMark(who, ofClass)}
+}
+
+// numbers are those of users or groups, which the rules of the file bound.
+func numbers(of []int64) []uint32 {
+	var out []uint32
+	for _, n := range of {
+		out = append(out, uint32(n))
+	}
+	return out
 }
 
 // digests are SHA-256 digests from hex digits.
@@ -168,7 +188,9 @@ func Check(cfg *configv1.Config, report func(path, message string)) {
 			}
 		}
 	}
-	names("access.tokens_file", cfg.GetAccess().GetTokensFile(), readCallers)
+	names("access.tokens_file", cfg.GetAccess().GetTokensFile(), func(path string) ([]identity.Entry, error) {
+		return readCallers(path, config.HasExperiment(cfg, config.UnixSocket))
+	})
 	names("listeners.admin_tokens_file", listeners.GetAdminTokensFile(), readOperators)
 	certificates("listeners.admin_tls", listeners.GetAdminTls())
 	identity.CheckOAuth(cfg.GetAccess().GetOauth(), report)

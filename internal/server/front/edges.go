@@ -10,6 +10,8 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/edge/httpcompress"
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
@@ -61,18 +63,30 @@ func (f *Front) openEdges() {
 	for _, path := range mcphttp.RetiredPaths() {
 		paths[path] = mcp.Retired()
 	}
+	card := config.HasExperiment(c, config.ServerCard)
+	if !card {
+		paths[mcphttp.CardPath] = mcp.NoCard()
+	}
 	supported := func() []string { return f.opts.Scopes.Supported(f.opts.Catalog()) }
 	f.table.register(&edge{name: is(telemetry.EdgeMCP), paths: paths, refuse: mcp.Refuse})
 	f.table.register(&edge{name: is(telemetry.EdgeRPC), paths: map[string]http.Handler{rpchttp.Path: compress.Wrap(rpc)}, refuse: rpc.Refuse})
+	metadata := identity.NewMetadataHandler(c.GetAccess().GetOauth(), cmp.Or(c.GetServer().GetTitle(), c.GetServer().GetName()), supported)
 	f.table.register(&edge{
 		name: is(telemetry.EdgeOther), refuse: rpc.Refuse,
-		open:   identity.NewMetadataHandler(c.GetAccess().GetOauth(), cmp.Or(c.GetServer().GetTitle(), c.GetServer().GetName()), supported),
+		open:   metadata,
 		isOpen: func(r *http.Request) bool { return identity.IsMetadataPath(r.URL.Path) }, prefix: identity.MetadataPrefix,
 	})
 	f.table.register(&edge{
 		name: is(telemetry.EdgeOther), refuse: rpc.Refuse, open: http.HandlerFunc(identity.NoAuthorizationServer),
 		isOpen: func(r *http.Request) bool { return identity.IsOfAuthorizationServer(r.URL.Path) },
 	})
+	if card {
+		f.table.register(&edge{
+			name: is(telemetry.EdgeMCP), refuse: mcp.Refuse, prefix: mcphttp.CardPath,
+			open:   &mcphttp.Card{Resource: metadata.Resource(), Server: f.opts.Bridge.Server, Versions: dialect.Versions()},
+			isOpen: func(r *http.Request) bool { return r.URL.Path == mcphttp.CardPath },
+		})
+	}
 	f.table.register(&edge{name: f.api.EdgeOf, rest: f.api.Root(f.api.PassThrough(f.api.NotFound())), refuse: f.api.Refuse})
 }
 

@@ -3,7 +3,6 @@
 package front
 
 import (
-	"fmt"
 	"net"
 	"syscall"
 )
@@ -13,12 +12,12 @@ import (
 func peerOf(conn *net.UnixConn) unixPeer {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return "unix"
+		return unixPeer{}
 	}
-	peer := unixPeer("unix")
+	var peer unixPeer
 	_ = raw.Control(func(fd uintptr) {
 		if c, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
-			peer = unixPeer(fmt.Sprintf("unix:uid=%d,pid=%d", c.Uid, c.Pid))
+			peer = unixPeer{uid: c.Uid, gid: c.Gid, pid: c.Pid, isKnown: true}
 		}
 	})
 	return peer

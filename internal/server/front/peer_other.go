@@ -8,4 +8,4 @@ import "net"
 
 // peerOf returns no more than the kind of the connection: how a kernel tells its peer
 // differs between systems.
-func peerOf(*net.UnixConn) unixPeer { return "unix" }
+func peerOf(*net.UnixConn) unixPeer { return unixPeer{} }

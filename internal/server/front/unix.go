@@ -13,6 +13,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 )
 
 // unixScheme begins the address of a Unix socket.
@@ -108,7 +111,7 @@ func (l *unixListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &unixConn{UnixConn: conn, peer: peerOf(conn)}, nil
+	return &unixConn{UnixConn: conn, process: peerOf(conn)}, nil
 }
 
 // Close removes the socket, unless another process has replaced it.
@@ -123,17 +126,36 @@ func (l *unixListener) Close() error {
 type unixConn struct {
 	*net.UnixConn
 
-	peer unixPeer
+	process unixPeer
 }
 
 // RemoteAddr implements [net.Conn].
-func (c *unixConn) RemoteAddr() net.Addr { return c.peer }
+func (c *unixConn) RemoteAddr() net.Addr { return c.process }
 
-// unixPeer is the process at the other end of a Unix socket.
-type unixPeer string
+// unixPeer is the process at the other end of a Unix socket, as the kernel knew it when it connected.
+type unixPeer struct {
+	uid, gid uint32
+	pid      int32
+	// isKnown is false where the system does not say.
+	isKnown bool
+}
 
 // Network implements [net.Addr].
 func (unixPeer) Network() string { return "unix" }
 
 // String implements [net.Addr].
-func (p unixPeer) String() string { return string(p) }
+func (p unixPeer) String() string {
+	if !p.isKnown {
+		return "unix"
+	}
+	return fmt.Sprintf("unix:uid=%d,pid=%d", p.uid, p.pid)
+}
+
+// processOf is the process at the other end of a request's connection; nil for other connections. It asks the connection, and not the
+// request, whose address a handler in front of this one may have taken from a header.
+func processOf(ctx context.Context) *identity.Process {
+	if p, ok := peer.Remote(ctx).(unixPeer); ok && p.isKnown {
+		return &identity.Process{UID: p.uid, GID: p.gid}
+	}
+	return nil
+}

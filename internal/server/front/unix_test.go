@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -109,4 +111,14 @@ func TestUnixSocketInTheWay(t *testing.T) {
 		t.Errorf("the socket of the next process is gone: %v", err)
 	}
 	_ = third.Close()
+}
+
+// TestAnAddressInARequestIsNoProcess: a handler in front may have taken it from a header.
+func TestAnAddressInARequestIsNoProcess(t *testing.T) {
+	t.Parallel()
+	r := httptest.NewRequest(http.MethodPost, "/rpc", http.NoBody)
+	r.RemoteAddr = "unix:uid=0,pid=1"
+	if p := processOf(r.Context()); p != nil {
+		t.Errorf("%+v", p)
+	}
 }

@@ -11,40 +11,22 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/state"
 )
 
-// answers are the first answers of calls with a key, for all replicas.
-type answers struct{ bucket *state.Bucket }
-
-// Get implements [bridge.KeptAnswers].
-func (a answers) Get(ctx context.Context, key string) ([]byte, uint64, error) {
-	e, err := a.bucket.Get(ctx, key)
-	if errors.Is(err, state.ErrNotFound) {
-		return nil, 0, nil
-	}
-	return e.Value, e.Revision, err //nolint:wrapcheck // it is named where it is shown
-}
+// answers are the first answers of calls with a key, for all replicas: [bridge.KeptAnswers].
+type answers struct{ state.Kept }
 
 // Create implements [bridge.KeptAnswers].
 func (a answers) Create(ctx context.Context, key string, value []byte, lifetime time.Duration) (uint64, error) {
-	return changed(a.bucket.Create(ctx, key, value, lifetime))
+	return changed(a.Kept.Create(ctx, key, value, lifetime))
 }
 
 // Update implements [bridge.KeptAnswers].
 func (a answers) Update(ctx context.Context, key string, value []byte, revision uint64, lifetime time.Duration) (uint64, error) {
-	return changed(a.bucket.Update(ctx, key, value, revision, lifetime))
+	return changed(a.Kept.Update(ctx, key, value, revision, lifetime))
 }
 
-// Delete implements [bridge.KeptAnswers].
-func (a answers) Delete(ctx context.Context, key string, revision uint64) error {
-	_, err := changed(0, a.bucket.Delete(ctx, key, revision))
-	return err
-}
-
-// changed is the result of a change: none, where something else was there.
+// changed is the result of a change, in the words of the bridge where there is no room.
 func changed(revision uint64, err error) (uint64, error) {
-	switch {
-	case errors.Is(err, state.ErrExists), errors.Is(err, state.ErrConflict), errors.Is(err, state.ErrNotFound):
-		return 0, nil
-	case errors.Is(err, state.ErrFull):
+	if errors.Is(err, state.ErrFull) {
 		return 0, bridge.ErrNoRoom
 	}
 	return revision, err

@@ -161,7 +161,7 @@ func (s *State) connect(with *keys.Keys, local *notify.Bus) error {
 		Self: s.tasks.Self(), Gone: s.tasks.Gone, Channel: client.Channel(session.ChannelName), Ended: client.Bucket(session.EndedBucket()),
 	}
 	s.SingleUse = client.Once(state.Consents(c))
-	s.Answers = answers{client.Bucket(state.Answers(o.Config))}
+	s.Answers = answers{state.Kept{Bucket: client.Bucket(state.Answers(o.Config))}}
 	s.bus = notify.NewSharedBus(client.Stream(state.Events(c)), local)
 	s.tools = registrationstore.New(client, o.Live, registrationstore.Options{
 		MaxBytes: c.GetMaxRegistrationBytes(), OnChange: s.registeredElsewhere,

@@ -12,6 +12,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
@@ -83,6 +84,7 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 		return nil, catalog.BuildOptions{}, errors.New("catalog: no source of tools: set --descriptors, or keep reflection enabled")
 	}
 	build, err := catalog.BuildOptionsOf(cfg, selection)
+	build.Rivals = config.HasExperiment(cfg, config.RivalAnnotations)
 	if from.Client != nil {
 		build.LacksHTTP2 = from.Client.LacksHTTP2
 	}

@@ -968,6 +968,12 @@ func (s *Service) Stats() Stats {
 
 // Refusal is the error of a call whose record does not let it run now.
 func Refusal(r *statev1.ApprovalRecord) *errmap.Error {
+	err := refusal(r)
+	err.Rule = r.GetRule()
+	return err
+}
+
+func refusal(r *statev1.ApprovalRecord) *errmap.Error {
 	about := errmap.Tool(r.GetTool())
 	switch r.GetState() {
 	case Waiting, Approved:

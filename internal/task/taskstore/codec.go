@@ -19,7 +19,7 @@ func encode(r *task.Record) ([]byte, error) {
 		Id: r.ID, Principal: r.Principal, Tool: r.Tool, Task: r.Task, Origin: r.Origin,
 		Keep: durationpb.New(r.Keep), Expires: timestamppb.New(r.Expires), Owner: r.Owner, Again: r.Again,
 		Timeout: durationpb.New(r.Timeout), PollInterval: durationpb.New(task.PollInterval), Takeovers: uint32(r.Takeovers),
-		Idempotent: r.Idempotent, Handovers: uint32(r.Handovers),
+		Idempotent: r.Idempotent, Handovers: uint32(r.Handovers), View: r.View,
 	})
 }
 
@@ -33,6 +33,6 @@ func decode(stored []byte, revision uint64) (task.Record, error) {
 		ID: r.GetId(), Principal: r.GetPrincipal(), Tool: r.GetTool(), Task: r.GetTask(), Origin: r.GetOrigin(),
 		Keep: r.GetKeep().AsDuration(), Expires: r.GetExpires().AsTime(), Owner: r.GetOwner(), Again: r.GetAgain(),
 		Timeout: r.GetTimeout().AsDuration(), Takeovers: int(r.GetTakeovers()),
-		Idempotent: r.GetIdempotent(), Handovers: int(r.GetHandovers()), Version: revision,
+		Idempotent: r.GetIdempotent(), Handovers: int(r.GetHandovers()), View: r.GetView(), Version: revision,
 	}, nil
 }

@@ -101,7 +101,7 @@ func whole(t *testing.T, kit Kit) {
 	s := kit.New(t, 10, peer.Rule{})
 	want := record("t_whole-1_", time.Hour)
 	want.Tool, want.Origin, want.Keep, want.Owner, want.Again = "shop.buy", []byte{0, 1}, time.Hour, "replica", []byte("again")
-	want.Timeout, want.Takeovers, want.Handovers, want.Idempotent = time.Minute, 3, 2, true
+	want.Timeout, want.Takeovers, want.Handovers, want.Idempotent, want.View = time.Minute, 3, 2, true, "key"
 	want.Task.Status = completed
 	want.Task.Ttl = durationpb.New(time.Hour)
 	want.Task.Completion = &outriggerv1.Task_Result{Result: &outriggerv1.ToolResult{Status: "success", Explanation: "well"}}

@@ -1503,7 +1503,9 @@ type WatchResponse struct {
 	// Whether callers may run destructive tools.
 	Trust string `protobuf:"bytes,18,opt,name=trust,proto3" json:"trust,omitempty"`
 	// Calls that wait for approval.
-	Approvals     int32 `protobuf:"varint,19,opt,name=approvals,proto3" json:"approvals,omitempty"`
+	Approvals int32 `protobuf:"varint,19,opt,name=approvals,proto3" json:"approvals,omitempty"`
+	// When the sidecar started.
+	Started       *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=started,proto3" json:"started,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1669,6 +1671,13 @@ func (x *WatchResponse) GetApprovals() int32 {
 		return x.Approvals
 	}
 	return 0
+}
+
+func (x *WatchResponse) GetStarted() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Started
+	}
+	return nil
 }
 
 // Call is a call in flight, or one that ended.
@@ -2874,7 +2883,7 @@ const file_outrigger_admin_v1_admin_proto_rawDesc = "" +
 	"\akeyword\x18\x02 \x01(\tR\akeyword\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\"E\n" +
 	"\fWatchRequest\x125\n" +
-	"\binterval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\binterval\"\xf2\x05\n" +
+	"\binterval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\binterval\"\xa8\x06\n" +
 	"\rWatchResponse\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x125\n" +
 	"\tin_flight\x18\x02 \x03(\v2\x18.outrigger.admin.v1.CallR\binFlight\x12&\n" +
@@ -2895,7 +2904,8 @@ const file_outrigger_admin_v1_admin_proto_rawDesc = "" +
 	"\rcatalog_tools\x18\x10 \x01(\x05R\fcatalogTools\x12/\n" +
 	"\x13catalog_fingerprint\x18\x11 \x01(\tR\x12catalogFingerprint\x12\x14\n" +
 	"\x05trust\x18\x12 \x01(\tR\x05trust\x12\x1c\n" +
-	"\tapprovals\x18\x13 \x01(\x05R\tapprovals\"\x89\x04\n" +
+	"\tapprovals\x18\x13 \x01(\x05R\tapprovals\x124\n" +
+	"\astarted\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\"\x89\x04\n" +
 	"\x04Call\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06caller\x18\x02 \x01(\tR\x06caller\x12\x1a\n" +
@@ -3061,46 +3071,47 @@ var file_outrigger_admin_v1_admin_proto_depIdxs = []int32{
 	23, // 16: outrigger.admin.v1.WatchResponse.limits:type_name -> outrigger.admin.v1.Limit
 	24, // 17: outrigger.admin.v1.WatchResponse.checks:type_name -> outrigger.admin.v1.Check
 	25, // 18: outrigger.admin.v1.WatchResponse.certificates:type_name -> outrigger.admin.v1.Certificate
-	36, // 19: outrigger.admin.v1.Call.began:type_name -> google.protobuf.Timestamp
-	37, // 20: outrigger.admin.v1.Call.took:type_name -> google.protobuf.Duration
-	37, // 21: outrigger.admin.v1.Call.upstream:type_name -> google.protobuf.Duration
-	21, // 22: outrigger.admin.v1.Call.steps:type_name -> outrigger.admin.v1.Step
-	37, // 23: outrigger.admin.v1.Step.at:type_name -> google.protobuf.Duration
-	37, // 24: outrigger.admin.v1.Step.took:type_name -> google.protobuf.Duration
-	37, // 25: outrigger.admin.v1.ToolCounts.total:type_name -> google.protobuf.Duration
-	36, // 26: outrigger.admin.v1.Certificate.not_after:type_name -> google.protobuf.Timestamp
-	20, // 27: outrigger.admin.v1.GetCallResponse.call:type_name -> outrigger.admin.v1.Call
-	37, // 28: outrigger.admin.v1.RefreshResponse.took:type_name -> google.protobuf.Duration
-	36, // 29: outrigger.admin.v1.Approval.Decision.time:type_name -> google.protobuf.Timestamp
-	7,  // 30: outrigger.admin.v1.AdminService.GetServer:input_type -> outrigger.admin.v1.GetServerRequest
-	9,  // 31: outrigger.admin.v1.AdminService.SearchTools:input_type -> outrigger.admin.v1.SearchToolsRequest
-	12, // 32: outrigger.admin.v1.AdminService.GetTool:input_type -> outrigger.admin.v1.GetToolRequest
-	15, // 33: outrigger.admin.v1.AdminService.CheckArguments:input_type -> outrigger.admin.v1.CheckArgumentsRequest
-	18, // 34: outrigger.admin.v1.AdminService.Watch:input_type -> outrigger.admin.v1.WatchRequest
-	26, // 35: outrigger.admin.v1.AdminService.GetCall:input_type -> outrigger.admin.v1.GetCallRequest
-	28, // 36: outrigger.admin.v1.AdminService.Refresh:input_type -> outrigger.admin.v1.RefreshRequest
-	30, // 37: outrigger.admin.v1.AdminService.SetTrust:input_type -> outrigger.admin.v1.SetTrustRequest
-	32, // 38: outrigger.admin.v1.AdminService.Drain:input_type -> outrigger.admin.v1.DrainRequest
-	0,  // 39: outrigger.admin.v1.AdminService.ListApprovals:input_type -> outrigger.admin.v1.ListApprovalsRequest
-	2,  // 40: outrigger.admin.v1.AdminService.GetApproval:input_type -> outrigger.admin.v1.GetApprovalRequest
-	4,  // 41: outrigger.admin.v1.AdminService.DecideApproval:input_type -> outrigger.admin.v1.DecideApprovalRequest
-	8,  // 42: outrigger.admin.v1.AdminService.GetServer:output_type -> outrigger.admin.v1.GetServerResponse
-	10, // 43: outrigger.admin.v1.AdminService.SearchTools:output_type -> outrigger.admin.v1.SearchToolsResponse
-	13, // 44: outrigger.admin.v1.AdminService.GetTool:output_type -> outrigger.admin.v1.GetToolResponse
-	16, // 45: outrigger.admin.v1.AdminService.CheckArguments:output_type -> outrigger.admin.v1.CheckArgumentsResponse
-	19, // 46: outrigger.admin.v1.AdminService.Watch:output_type -> outrigger.admin.v1.WatchResponse
-	27, // 47: outrigger.admin.v1.AdminService.GetCall:output_type -> outrigger.admin.v1.GetCallResponse
-	29, // 48: outrigger.admin.v1.AdminService.Refresh:output_type -> outrigger.admin.v1.RefreshResponse
-	31, // 49: outrigger.admin.v1.AdminService.SetTrust:output_type -> outrigger.admin.v1.SetTrustResponse
-	33, // 50: outrigger.admin.v1.AdminService.Drain:output_type -> outrigger.admin.v1.DrainResponse
-	1,  // 51: outrigger.admin.v1.AdminService.ListApprovals:output_type -> outrigger.admin.v1.ListApprovalsResponse
-	3,  // 52: outrigger.admin.v1.AdminService.GetApproval:output_type -> outrigger.admin.v1.GetApprovalResponse
-	5,  // 53: outrigger.admin.v1.AdminService.DecideApproval:output_type -> outrigger.admin.v1.DecideApprovalResponse
-	42, // [42:54] is the sub-list for method output_type
-	30, // [30:42] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	36, // 19: outrigger.admin.v1.WatchResponse.started:type_name -> google.protobuf.Timestamp
+	36, // 20: outrigger.admin.v1.Call.began:type_name -> google.protobuf.Timestamp
+	37, // 21: outrigger.admin.v1.Call.took:type_name -> google.protobuf.Duration
+	37, // 22: outrigger.admin.v1.Call.upstream:type_name -> google.protobuf.Duration
+	21, // 23: outrigger.admin.v1.Call.steps:type_name -> outrigger.admin.v1.Step
+	37, // 24: outrigger.admin.v1.Step.at:type_name -> google.protobuf.Duration
+	37, // 25: outrigger.admin.v1.Step.took:type_name -> google.protobuf.Duration
+	37, // 26: outrigger.admin.v1.ToolCounts.total:type_name -> google.protobuf.Duration
+	36, // 27: outrigger.admin.v1.Certificate.not_after:type_name -> google.protobuf.Timestamp
+	20, // 28: outrigger.admin.v1.GetCallResponse.call:type_name -> outrigger.admin.v1.Call
+	37, // 29: outrigger.admin.v1.RefreshResponse.took:type_name -> google.protobuf.Duration
+	36, // 30: outrigger.admin.v1.Approval.Decision.time:type_name -> google.protobuf.Timestamp
+	7,  // 31: outrigger.admin.v1.AdminService.GetServer:input_type -> outrigger.admin.v1.GetServerRequest
+	9,  // 32: outrigger.admin.v1.AdminService.SearchTools:input_type -> outrigger.admin.v1.SearchToolsRequest
+	12, // 33: outrigger.admin.v1.AdminService.GetTool:input_type -> outrigger.admin.v1.GetToolRequest
+	15, // 34: outrigger.admin.v1.AdminService.CheckArguments:input_type -> outrigger.admin.v1.CheckArgumentsRequest
+	18, // 35: outrigger.admin.v1.AdminService.Watch:input_type -> outrigger.admin.v1.WatchRequest
+	26, // 36: outrigger.admin.v1.AdminService.GetCall:input_type -> outrigger.admin.v1.GetCallRequest
+	28, // 37: outrigger.admin.v1.AdminService.Refresh:input_type -> outrigger.admin.v1.RefreshRequest
+	30, // 38: outrigger.admin.v1.AdminService.SetTrust:input_type -> outrigger.admin.v1.SetTrustRequest
+	32, // 39: outrigger.admin.v1.AdminService.Drain:input_type -> outrigger.admin.v1.DrainRequest
+	0,  // 40: outrigger.admin.v1.AdminService.ListApprovals:input_type -> outrigger.admin.v1.ListApprovalsRequest
+	2,  // 41: outrigger.admin.v1.AdminService.GetApproval:input_type -> outrigger.admin.v1.GetApprovalRequest
+	4,  // 42: outrigger.admin.v1.AdminService.DecideApproval:input_type -> outrigger.admin.v1.DecideApprovalRequest
+	8,  // 43: outrigger.admin.v1.AdminService.GetServer:output_type -> outrigger.admin.v1.GetServerResponse
+	10, // 44: outrigger.admin.v1.AdminService.SearchTools:output_type -> outrigger.admin.v1.SearchToolsResponse
+	13, // 45: outrigger.admin.v1.AdminService.GetTool:output_type -> outrigger.admin.v1.GetToolResponse
+	16, // 46: outrigger.admin.v1.AdminService.CheckArguments:output_type -> outrigger.admin.v1.CheckArgumentsResponse
+	19, // 47: outrigger.admin.v1.AdminService.Watch:output_type -> outrigger.admin.v1.WatchResponse
+	27, // 48: outrigger.admin.v1.AdminService.GetCall:output_type -> outrigger.admin.v1.GetCallResponse
+	29, // 49: outrigger.admin.v1.AdminService.Refresh:output_type -> outrigger.admin.v1.RefreshResponse
+	31, // 50: outrigger.admin.v1.AdminService.SetTrust:output_type -> outrigger.admin.v1.SetTrustResponse
+	33, // 51: outrigger.admin.v1.AdminService.Drain:output_type -> outrigger.admin.v1.DrainResponse
+	1,  // 52: outrigger.admin.v1.AdminService.ListApprovals:output_type -> outrigger.admin.v1.ListApprovalsResponse
+	3,  // 53: outrigger.admin.v1.AdminService.GetApproval:output_type -> outrigger.admin.v1.GetApprovalResponse
+	5,  // 54: outrigger.admin.v1.AdminService.DecideApproval:output_type -> outrigger.admin.v1.DecideApprovalResponse
+	43, // [43:55] is the sub-list for method output_type
+	31, // [31:43] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_admin_v1_admin_proto_init() }

@@ -127,12 +127,9 @@ type Approvals struct {
 	// The same for one caller. Range: 1 to 100000.
 	MaxWaitingPerCaller *int32 `protobuf:"varint,2,opt,name=max_waiting_per_caller,proto3,oneof" json:"max_waiting_per_caller,omitempty"`
 	// HTTP endpoints that hear when a call begins to wait, and when it is decided. At most 8.
-	Webhooks []*ApprovalWebhook `protobuf:"bytes,3,rep,name=webhooks,proto3" json:"webhooks,omitempty"`
-	// Denied calls say in the error's data whether asking could help: "available", "unavailable" or "undisclosed", in the draft
-	// form of SEP-2643. Default: false.
-	StructuredDenials bool `protobuf:"varint,4,opt,name=structured_denials,proto3" json:"structured_denials,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	Webhooks      []*ApprovalWebhook `protobuf:"bytes,3,rep,name=webhooks,proto3" json:"webhooks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Approvals) Reset() {
@@ -184,13 +181,6 @@ func (x *Approvals) GetWebhooks() []*ApprovalWebhook {
 		return x.Webhooks
 	}
 	return nil
-}
-
-func (x *Approvals) GetStructuredDenials() bool {
-	if x != nil {
-		return x.StructuredDenials
-	}
-	return false
 }
 
 // ApprovalWebhook is an HTTP endpoint that hears of approvals. It gets no arguments.
@@ -318,6 +308,10 @@ type Caller struct {
 	// Subjects of OAuth issuers that are this caller; needs `access.oauth`. A token of such a subject has this entry's name and
 	// permissions. At most 64.
 	Oauth []*OAuthSubject `protobuf:"bytes,8,rep,name=oauth,proto3" json:"oauth,omitempty"`
+	// Users whose processes are this caller on a Unix socket, by their numbers; needs `experimental: [unix-socket]`. At most 64.
+	UnixUids []int64 `protobuf:"varint,9,rep,packed,name=unix_uids,proto3" json:"unix_uids,omitempty"`
+	// The same for groups, by the effective group of a process. An entry with the user of the process comes first. At most 64.
+	UnixGids []int64 `protobuf:"varint,10,rep,packed,name=unix_gids,proto3" json:"unix_gids,omitempty"`
 	// Globs over methods of notifications ("notifications/orders/*") that the caller may publish on the event bus. Default:
 	// none. At most 256.
 	Publish []string `protobuf:"bytes,20,rep,name=publish,proto3" json:"publish,omitempty"`
@@ -413,6 +407,20 @@ func (x *Caller) GetOauth() []*OAuthSubject {
 	return nil
 }
 
+func (x *Caller) GetUnixUids() []int64 {
+	if x != nil {
+		return x.UnixUids
+	}
+	return nil
+}
+
+func (x *Caller) GetUnixGids() []int64 {
+	if x != nil {
+		return x.UnixGids
+	}
+	return nil
+}
+
 func (x *Caller) GetPublish() []string {
 	if x != nil {
 		return x.Publish
@@ -498,23 +506,21 @@ const file_outrigger_config_v1_access_proto_rawDesc = "" +
 	"\x06policy \x05*\vdestructive0\x018\x01R\x89\x01YAML file of rules in CEL about who may call which tools with which arguments; reloaded when it changes. `sidecar policy test` tests themR\vpolicy_file\x12<\n" +
 	"\tapprovals\x18\x06 \x01(\v2\x1e.outrigger.config.v1.ApprovalsR\tapprovals:k\xbaHh\x1af\n" +
 	"\x12access.policy.once\x12#set policy or policy_file, not both\x1a+!has(this.policy) || this.policy_file == ''B\x11\n" +
-	"\x0f_subject_header\"\xac\x05\n" +
+	"\x0f_subject_header\"\xeb\x03\n" +
 	"\tApprovals\x12\x8a\x01\n" +
 	"\vmax_waiting\x18\x01 \x01(\x05Bc\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x01\xd2\xe2\x18\x041000\xe2\xe2\x18L\n" +
 	"\rmax-approvals\x1a\x01N \x05*\x06policyR.maximum number of calls that wait for approvalH\x00R\vmax_waiting\x88\x01\x01\x12\xbf\x01\n" +
 	"\x16max_waiting_per_caller\x18\x02 \x01(\x05B\x81\x01\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x01\xd2\xe2\x18\x0232\xe2\xe2\x18l\n" +
 	"\x18max-approvals-per-caller\x1a\x01N \x05*\rmax-approvalsR<maximum number of calls of one caller that wait for approvalH\x01R\x16max_waiting_per_caller\x88\x01\x01\x12J\n" +
-	"\bwebhooks\x18\x03 \x03(\v2$.outrigger.config.v1.ApprovalWebhookB\b\xbaH\x05\x92\x01\x02\x10\bR\bwebhooks\x12\xd8\x01\n" +
-	"\x12structured_denials\x18\x04 \x01(\bB\xa7\x01\xe2\xe2\x18\xa2\x01\n" +
-	"\x12structured-denials \x05*\x18max-approvals-per-callerRpsay in the data of PERMISSION_DENIED and APPROVAL_REQUIRED whether asking for approval can help (draft SEP-2643)R\x12structured_denialsB\x0e\n" +
+	"\bwebhooks\x18\x03 \x03(\v2$.outrigger.config.v1.ApprovalWebhookB\b\xbaH\x05\x92\x01\x02\x10\bR\bwebhooksB\x0e\n" +
 	"\f_max_waitingB\x19\n" +
-	"\x17_max_waiting_per_caller\"^\n" +
+	"\x17_max_waiting_per_callerJ\x04\b\x04\x10\x05R\x12structured_denials\"^\n" +
 	"\x0fApprovalWebhook\x12\x1d\n" +
 	"\x03url\x18\x01 \x01(\tB\v\xbaH\br\x06(\x80\x10\x88\x01\x01R\x03url\x12,\n" +
 	"\vsecret_file\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80 R\vsecret_file\"M\n" +
 	"\aCallers\x12B\n" +
-	"\acallers\x18\x01 \x03(\v2\x1b.outrigger.config.v1.CallerB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\acallers\"\x81\x06\n" +
+	"\acallers\x18\x01 \x03(\v2\x1b.outrigger.config.v1.CallerB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\acallers\"\xb3\a\n" +
 	"\x06Caller\x12O\n" +
 	"\x04name\x18\x01 \x01(\tB;\xbaH8r624^[A-Za-z0-9]([A-Za-z0-9._@:/+-]{0,126}[A-Za-z0-9])?$R\x04name\x12B\n" +
 	"\ftoken_sha256\x18\x02 \x03(\tB\x1e\xbaH\x1b\x92\x01\x18\x10\b\x18\x01\"\x12r\x102\x0e^[0-9a-f]{64}$R\ftoken_sha256\x12@\n" +
@@ -523,10 +529,15 @@ const file_outrigger_config_v1_access_proto_rawDesc = "" +
 	"\tresources\x18\x05 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x10R\tresources\x12.\n" +
 	"\aprompts\x18\x06 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x02R\aprompts\x124\n" +
 	"\x05trust\x18\a \x01(\tB\x19\xbaH\x16r\x14R\tuntrustedR\atrustedH\x00R\x05trust\x88\x01\x01\x12A\n" +
-	"\x05oauth\x18\b \x03(\v2!.outrigger.config.v1.OAuthSubjectB\b\xbaH\x05\x92\x01\x02\x10@R\x05oauth\x12.\n" +
+	"\x05oauth\x18\b \x03(\v2!.outrigger.config.v1.OAuthSubjectB\b\xbaH\x05\x92\x01\x02\x10@R\x05oauth\x124\n" +
+	"\tunix_uids\x18\t \x03(\x03B\x16\xbaH\x13\x92\x01\x10\x10@\x18\x01\"\n" +
+	"\"\b\x18\xfe\xff\xff\xff\x0f(\x00R\tunix_uids\x124\n" +
+	"\tunix_gids\x18\n" +
+	" \x03(\x03B\x16\xbaH\x13\x92\x01\x10\x10@\x18\x01\"\n" +
+	"\"\b\x18\xfe\xff\xff\xff\x0f(\x00R\tunix_gids\x12.\n" +
 	"\apublish\x18\x14 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\apublish\x122\n" +
-	"\tsubscribe\x18\x15 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\tsubscribe:\x98\x01\xbaH\x94\x01\x1a\x91\x01\n" +
-	"\x11caller.credential\x12+set token_sha256, certificate_uris or oauth\x1aOthis.token_sha256.size() + this.certificate_uris.size() + this.oauth.size() > 0B\b\n" +
+	"\tsubscribe\x18\x15 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\tsubscribe:\xde\x01\xbaH\xda\x01\x1a\xd7\x01\n" +
+	"\x11caller.credential\x12Aset token_sha256, certificate_uris, unix_uids, unix_gids or oauth\x1a\x7fthis.token_sha256.size() + this.certificate_uris.size() + this.unix_uids.size() + this.unix_gids.size() + this.oauth.size() > 0B\b\n" +
 	"\x06_trust\"X\n" +
 	"\fOAuthSubject\x12\"\n" +
 	"\x06issuer\x18\x01 \x01(\tB\n" +

@@ -117,7 +117,9 @@ type Config struct {
 	Mock bool `protobuf:"varint,34,opt,name=mock,proto3" json:"mock,omitempty"`
 	// Number that invented results depend on, besides the tool and its arguments: the same number gives the same results.
 	// Range: 0 to 4294967295.
-	MockSeed      *int64 `protobuf:"varint,35,opt,name=mock_seed,proto3,oneof" json:"mock_seed,omitempty"`
+	MockSeed *int64 `protobuf:"varint,35,opt,name=mock_seed,proto3,oneof" json:"mock_seed,omitempty"`
+	// Names of what the sidecar has of drafts of MCP (docs/experimental.md). It may change in any release. Default: none.
+	Experimental  []string `protobuf:"bytes,40,rep,name=experimental,proto3" json:"experimental,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -397,11 +399,18 @@ func (x *Config) GetMockSeed() int64 {
 	return 0
 }
 
+func (x *Config) GetExperimental() []string {
+	if x != nil {
+		return x.Experimental
+	}
+	return nil
+}
+
 var File_outrigger_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a%outrigger/config/v1/rateservice.proto\x1a outrigger/config/v1/record.proto\x1a outrigger/config/v1/replay.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a!outrigger/config/v1/setting.proto\x1a#outrigger/config/v1/telemetry.proto\"\xe9'\n" +
+	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a%outrigger/config/v1/rateservice.proto\x1a outrigger/config/v1/record.proto\x1a outrigger/config/v1/replay.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a!outrigger/config/v1/setting.proto\x1a#outrigger/config/v1/telemetry.proto\"\xd7)\n" +
 	"\x06Config\x126\n" +
 	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12f\n" +
 	"\x04demo\x18\x02 \x01(\bBR\xe2\xe2\x18N\n" +
@@ -464,7 +473,9 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\x04mock \x01*\x0ereplay-latency8\x01R{invent results from the descriptors and their rules instead of calling a backend; with --replay, where nothing was recordedR\x04mock\x12\x9e\x01\n" +
 	"\tmock_seed\x18# \x01(\x03B{\xbaH\n" +
 	"\"\b\x18\xff\xff\xff\xff\x0f(\x00\xd2\xe2\x18\x011\xe2\xe2\x18e\n" +
-	"\tmock-seed \x01*\x04mock8\x01RNnumber that invented results depend on: the same number gives the same resultsH\aR\tmock_seed\x88\x01\x01\x1a;\n" +
+	"\tmock-seed \x01*\x04mock8\x01RNnumber that invented results depend on: the same number gives the same resultsH\aR\tmock_seed\x88\x01\x01\x12\xeb\x01\n" +
+	"\fexperimental\x18( \x03(\tB\xc6\x01\xbaH\x0f\x92\x01\f\x10 \x18\x01\"\x06r\x04\x10\x01(@\xe2\xe2\x18\xaf\x01\n" +
+	"\fexperimental\x1a\x05NAMES \x05*\x18max-approvals-per-caller8\x01Rzwhat to have of drafts of MCP, which may change in any release; see docs/experimental.md. Example: server-card,tool-digestR\fexperimental\x1a;\n" +
 	"\rServicesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xdd\x02\xbaH\xd9\x02\x1a\x8c\x01\n" +

@@ -581,7 +581,7 @@ type PolicyCaller struct {
 	Scopes []string `protobuf:"bytes,6,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// Claims of the token.
 	Claims *structpb.Struct `protobuf:"bytes,7,opt,name=claims,proto3" json:"claims,omitempty"`
-	// How the caller was identified: "tokens", "certificate" or "oauth". Default: tokens.
+	// How the caller was identified: "tokens", "certificate", "unix" or "oauth". Default: tokens.
 	Source        string `protobuf:"bytes,8,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -733,7 +733,7 @@ const file_outrigger_config_v1_policy_proto_rawDesc = "" +
 	"\x06result\x18\a \x01(\v2\x17.google.protobuf.StructR\x06result\x12-\n" +
 	"\x05shown\x18\b \x01(\v2\x17.google.protobuf.StructR\x05shown:\xe4\x01\xbaH\xe0\x01\x1ap\n" +
 	"\x14policy_case.expected\x12/set expected, or result and what is shown of it\x1a'this.expected != '' || has(this.result)\x1al\n" +
-	"\x11policy_case.shown\x121shown is what is left of a result: set result too\x1a$has(this.result) || !has(this.shown)\"\xce\x02\n" +
+	"\x11policy_case.shown\x121shown is what is left of a result: set result too\x1a$has(this.result) || !has(this.shown)\"\xd4\x02\n" +
 	"\fPolicyCaller\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x04name\x12 \n" +
 	"\x06issuer\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x06issuer\x12\"\n" +
@@ -741,8 +741,8 @@ const file_outrigger_config_v1_policy_proto_rawDesc = "" +
 	"\tclient_id\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\tclient_id\x12!\n" +
 	"\x06groups\x18\x05 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\x06groups\x12!\n" +
 	"\x06scopes\x18\x06 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\x06scopes\x12/\n" +
-	"\x06claims\x18\a \x01(\v2\x17.google.protobuf.StructR\x06claims\x12;\n" +
-	"\x06source\x18\b \x01(\tB#\xbaH r\x1eR\x00R\x06tokensR\vcertificateR\x05oauthR\x06sourceB\xd9\x01\n" +
+	"\x06claims\x18\a \x01(\v2\x17.google.protobuf.StructR\x06claims\x12A\n" +
+	"\x06source\x18\b \x01(\tB)\xbaH&r$R\x00R\x06tokensR\vcertificateR\x04unixR\x05oauthR\x06sourceB\xd9\x01\n" +
 	"\x17com.outrigger.config.v1B\vPolicyProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"
 
 var (

@@ -32,7 +32,7 @@ type AnswerRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A digest of what was asked: tool, arguments, and how the result is wanted.
 	Request []byte `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
-	// What the caller saw of results.
+	// What the caller saw of results, as TaskRecord has it.
 	View string `protobuf:"bytes,2,opt,name=view,proto3" json:"view,omitempty"`
 	// While the call runs: until when it may. Its outcome is unknown afterwards.
 	RunningUntil *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=running_until,json=runningUntil,proto3" json:"running_until,omitempty"`
@@ -160,7 +160,14 @@ type AnswerRecord_AnswerError struct {
 	BackendStatus uint32                 `protobuf:"varint,5,opt,name=backend_status,json=backendStatus,proto3" json:"backend_status,omitempty"`
 	Advice        string                 `protobuf:"bytes,6,opt,name=advice,proto3" json:"advice,omitempty"`
 	// What the backend said beside.
-	Details       []*anypb.Any `protobuf:"bytes,7,rep,name=details,proto3" json:"details,omitempty"`
+	Details []*anypb.Any `protobuf:"bytes,7,rep,name=details,proto3" json:"details,omitempty"`
+	// Whether the call may be made again, where that differs from what the code says.
+	Retryable *bool `protobuf:"varint,8,opt,name=retryable,proto3,oneof" json:"retryable,omitempty"`
+	// The rules of input or output that were broken, and the policy rule that refused.
+	Violations []*AnswerRecord_Violation `protobuf:"bytes,9,rep,name=violations,proto3" json:"violations,omitempty"`
+	Rule       string                    `protobuf:"bytes,10,opt,name=rule,proto3" json:"rule,omitempty"`
+	// The status of the backend as typed callers got it; not set for others, and where it was none.
+	Status        *AnswerRecord_Status `protobuf:"bytes,11,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -244,11 +251,161 @@ func (x *AnswerRecord_AnswerError) GetDetails() []*anypb.Any {
 	return nil
 }
 
+func (x *AnswerRecord_AnswerError) GetRetryable() bool {
+	if x != nil && x.Retryable != nil {
+		return *x.Retryable
+	}
+	return false
+}
+
+func (x *AnswerRecord_AnswerError) GetViolations() []*AnswerRecord_Violation {
+	if x != nil {
+		return x.Violations
+	}
+	return nil
+}
+
+func (x *AnswerRecord_AnswerError) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *AnswerRecord_AnswerError) GetStatus() *AnswerRecord_Status {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+// Violation is one broken rule.
+type AnswerRecord_Violation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Keyword       string                 `protobuf:"bytes,2,opt,name=keyword,proto3" json:"keyword,omitempty"`
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerRecord_Violation) Reset() {
+	*x = AnswerRecord_Violation{}
+	mi := &file_outrigger_state_v1_answer_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerRecord_Violation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerRecord_Violation) ProtoMessage() {}
+
+func (x *AnswerRecord_Violation) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_state_v1_answer_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerRecord_Violation.ProtoReflect.Descriptor instead.
+func (*AnswerRecord_Violation) Descriptor() ([]byte, []int) {
+	return file_outrigger_state_v1_answer_proto_rawDescGZIP(), []int{0, 1}
+}
+
+func (x *AnswerRecord_Violation) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *AnswerRecord_Violation) GetKeyword() string {
+	if x != nil {
+		return x.Keyword
+	}
+	return ""
+}
+
+func (x *AnswerRecord_Violation) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// Status is a status as a backend answered with it.
+type AnswerRecord_Status struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          uint32                 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Details       []*anypb.Any           `protobuf:"bytes,3,rep,name=details,proto3" json:"details,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerRecord_Status) Reset() {
+	*x = AnswerRecord_Status{}
+	mi := &file_outrigger_state_v1_answer_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerRecord_Status) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerRecord_Status) ProtoMessage() {}
+
+func (x *AnswerRecord_Status) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_state_v1_answer_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerRecord_Status.ProtoReflect.Descriptor instead.
+func (*AnswerRecord_Status) Descriptor() ([]byte, []int) {
+	return file_outrigger_state_v1_answer_proto_rawDescGZIP(), []int{0, 2}
+}
+
+func (x *AnswerRecord_Status) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *AnswerRecord_Status) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *AnswerRecord_Status) GetDetails() []*anypb.Any {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
 var File_outrigger_state_v1_answer_proto protoreflect.FileDescriptor
 
 const file_outrigger_state_v1_answer_proto_rawDesc = "" +
 	"\n" +
-	"\x1foutrigger/state/v1/answer.proto\x12\x12outrigger.state.v1\x1a\x19google/protobuf/any.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aoutrigger/v1/outcome.proto\"\xf6\x04\n" +
+	"\x1foutrigger/state/v1/answer.proto\x12\x12outrigger.state.v1\x1a\x19google/protobuf/any.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aoutrigger/v1/outcome.proto\"\x85\b\n" +
 	"\fAnswerRecord\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\fR\arequest\x12\x12\n" +
 	"\x04view\x18\x02 \x01(\tR\x04view\x12?\n" +
@@ -260,7 +417,7 @@ const file_outrigger_state_v1_answer_proto_rawDesc = "" +
 	"\vexplanation\x18\b \x01(\tR\vexplanation\x12\x1c\n" +
 	"\ttruncated\x18\t \x01(\bR\ttruncated\x12\x1a\n" +
 	"\brepaired\x18\n" +
-	" \x03(\tR\brepaired\x1a\xec\x01\n" +
+	" \x03(\tR\brepaired\x1a\xbe\x03\n" +
 	"\vAnswerError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1d\n" +
@@ -269,7 +426,24 @@ const file_outrigger_state_v1_answer_proto_rawDesc = "" +
 	"\fbackend_code\x18\x04 \x01(\tR\vbackendCode\x12%\n" +
 	"\x0ebackend_status\x18\x05 \x01(\rR\rbackendStatus\x12\x16\n" +
 	"\x06advice\x18\x06 \x01(\tR\x06advice\x12.\n" +
-	"\adetails\x18\a \x03(\v2\x14.google.protobuf.AnyR\adetailsB\xd2\x01\n" +
+	"\adetails\x18\a \x03(\v2\x14.google.protobuf.AnyR\adetails\x12!\n" +
+	"\tretryable\x18\b \x01(\bH\x00R\tretryable\x88\x01\x01\x12J\n" +
+	"\n" +
+	"violations\x18\t \x03(\v2*.outrigger.state.v1.AnswerRecord.ViolationR\n" +
+	"violations\x12\x12\n" +
+	"\x04rule\x18\n" +
+	" \x01(\tR\x04rule\x12?\n" +
+	"\x06status\x18\v \x01(\v2'.outrigger.state.v1.AnswerRecord.StatusR\x06statusB\f\n" +
+	"\n" +
+	"_retryable\x1aS\n" +
+	"\tViolation\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
+	"\akeyword\x18\x02 \x01(\tR\akeyword\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x1af\n" +
+	"\x06Status\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\rR\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12.\n" +
+	"\adetails\x18\x03 \x03(\v2\x14.google.protobuf.AnyR\adetailsB\xd2\x01\n" +
 	"\x16com.outrigger.state.v1B\vAnswerProtoP\x01ZAgithub.com/outrigger-mcp/outrigger/gen/outrigger/state/v1;statev1\xa2\x02\x03OSX\xaa\x02\x12Outrigger.State.V1\xca\x02\x12Outrigger\\State\\V1\xe2\x02\x1eOutrigger\\State\\V1\\GPBMetadata\xea\x02\x14Outrigger::State::V1b\x06proto3"
 
 var (
@@ -284,24 +458,29 @@ func file_outrigger_state_v1_answer_proto_rawDescGZIP() []byte {
 	return file_outrigger_state_v1_answer_proto_rawDescData
 }
 
-var file_outrigger_state_v1_answer_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_outrigger_state_v1_answer_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_outrigger_state_v1_answer_proto_goTypes = []any{
 	(*AnswerRecord)(nil),             // 0: outrigger.state.v1.AnswerRecord
 	(*AnswerRecord_AnswerError)(nil), // 1: outrigger.state.v1.AnswerRecord.AnswerError
-	(*timestamppb.Timestamp)(nil),    // 2: google.protobuf.Timestamp
-	(*v1.ToolOutcome)(nil),           // 3: outrigger.v1.ToolOutcome
-	(*anypb.Any)(nil),                // 4: google.protobuf.Any
+	(*AnswerRecord_Violation)(nil),   // 2: outrigger.state.v1.AnswerRecord.Violation
+	(*AnswerRecord_Status)(nil),      // 3: outrigger.state.v1.AnswerRecord.Status
+	(*timestamppb.Timestamp)(nil),    // 4: google.protobuf.Timestamp
+	(*v1.ToolOutcome)(nil),           // 5: outrigger.v1.ToolOutcome
+	(*anypb.Any)(nil),                // 6: google.protobuf.Any
 }
 var file_outrigger_state_v1_answer_proto_depIdxs = []int32{
-	2, // 0: outrigger.state.v1.AnswerRecord.running_until:type_name -> google.protobuf.Timestamp
-	3, // 1: outrigger.state.v1.AnswerRecord.outcome:type_name -> outrigger.v1.ToolOutcome
+	4, // 0: outrigger.state.v1.AnswerRecord.running_until:type_name -> google.protobuf.Timestamp
+	5, // 1: outrigger.state.v1.AnswerRecord.outcome:type_name -> outrigger.v1.ToolOutcome
 	1, // 2: outrigger.state.v1.AnswerRecord.error:type_name -> outrigger.state.v1.AnswerRecord.AnswerError
-	4, // 3: outrigger.state.v1.AnswerRecord.AnswerError.details:type_name -> google.protobuf.Any
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	6, // 3: outrigger.state.v1.AnswerRecord.AnswerError.details:type_name -> google.protobuf.Any
+	2, // 4: outrigger.state.v1.AnswerRecord.AnswerError.violations:type_name -> outrigger.state.v1.AnswerRecord.Violation
+	3, // 5: outrigger.state.v1.AnswerRecord.AnswerError.status:type_name -> outrigger.state.v1.AnswerRecord.Status
+	6, // 6: outrigger.state.v1.AnswerRecord.Status.details:type_name -> google.protobuf.Any
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_state_v1_answer_proto_init() }
@@ -309,13 +488,14 @@ func file_outrigger_state_v1_answer_proto_init() {
 	if File_outrigger_state_v1_answer_proto != nil {
 		return
 	}
+	file_outrigger_state_v1_answer_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_state_v1_answer_proto_rawDesc), len(file_outrigger_state_v1_answer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

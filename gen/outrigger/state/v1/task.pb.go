@@ -56,7 +56,10 @@ type TaskRecord struct {
 	// Whether a second run of the tool changes nothing more.
 	Idempotent bool `protobuf:"varint,14,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
 	// How many of the takeovers came after the replica before had handed the task over at the end of its drain.
-	Handovers     uint32 `protobuf:"varint,15,opt,name=handovers,proto3" json:"handovers,omitempty"`
+	Handovers uint32 `protobuf:"varint,15,opt,name=handovers,proto3" json:"handovers,omitempty"`
+	// What the caller sees of results of the tool, as the end of the task was made for it: a key of the policy's; empty where that is
+	// all. A caller to whom another key applies does not see the end. "-": the end has no more than words of the sidecar's.
+	View          string `protobuf:"bytes,16,opt,name=view,proto3" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -196,6 +199,13 @@ func (x *TaskRecord) GetHandovers() uint32 {
 	return 0
 }
 
+func (x *TaskRecord) GetView() string {
+	if x != nil {
+		return x.View
+	}
+	return ""
+}
+
 // TaskCall is a call as another replica can make it again. It has no credentials.
 type TaskCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -226,9 +236,11 @@ type TaskCall struct {
 	// Approval that the call waits for before it runs; empty for none. A call that did not run yet may be taken over whatever
 	// its tool says.
 	Approval string `protobuf:"bytes,17,opt,name=approval,proto3" json:"approval,omitempty"`
-	// The caller as rules about results know it, so that the result has what it may see; not set without such rules, or for a caller
-	// without an identity. What its claims said is not kept: rules that read them count it as a caller that has none.
-	Identity      *TaskIdentity `protobuf:"bytes,20,opt,name=identity,proto3" json:"identity,omitempty"`
+	// The caller as rules about results know it, so that the result has what it may see, and as a call that waits for approval is made
+	// again; not set without either, or for a caller without an identity. What its claims said is not kept: rules that read them count it as a caller that has none.
+	Identity *TaskIdentity `protobuf:"bytes,20,opt,name=identity,proto3" json:"identity,omitempty"`
+	// What the caller saw of results when it made the call, as TaskRecord has it.
+	View          string `protobuf:"bytes,21,opt,name=view,proto3" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -389,6 +401,13 @@ func (x *TaskCall) GetIdentity() *TaskIdentity {
 	return nil
 }
 
+func (x *TaskCall) GetView() string {
+	if x != nil {
+		return x.View
+	}
+	return ""
+}
+
 // TaskIdentity is the identity of a caller, without what it was proved by.
 type TaskIdentity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -405,6 +424,8 @@ type TaskIdentity struct {
 	Groups        []string `protobuf:"bytes,7,rep,name=groups,proto3" json:"groups,omitempty"`
 	Scopes        []string `protobuf:"bytes,8,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	GroupsUnknown bool     `protobuf:"varint,9,opt,name=groups_unknown,json=groupsUnknown,proto3" json:"groups_unknown,omitempty"`
+	// A digest of what the entry of the callers file says that claims the caller; empty for none.
+	Standing      []byte `protobuf:"bytes,10,opt,name=standing,proto3" json:"standing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -500,6 +521,13 @@ func (x *TaskIdentity) GetGroupsUnknown() bool {
 		return x.GroupsUnknown
 	}
 	return false
+}
+
+func (x *TaskIdentity) GetStanding() []byte {
+	if x != nil {
+		return x.Standing
+	}
+	return nil
 }
 
 // TaskCaller is a caller for the audit trail.
@@ -667,7 +695,7 @@ var File_outrigger_state_v1_task_proto protoreflect.FileDescriptor
 
 const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x1doutrigger/state/v1/task.proto\x12\x12outrigger.state.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18outrigger/v1/input.proto\x1a\x17outrigger/v1/task.proto\"\x90\x05\n" +
+	"\x1doutrigger/state/v1/task.proto\x12\x12outrigger.state.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18outrigger/v1/input.proto\x1a\x17outrigger/v1/task.proto\"\xa4\x05\n" +
 	"\n" +
 	"TaskRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
@@ -687,10 +715,11 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"idempotent\x18\x0e \x01(\bR\n" +
 	"idempotent\x12\x1c\n" +
-	"\thandovers\x18\x0f \x01(\rR\thandovers\x1aW\n" +
+	"\thandovers\x18\x0f \x01(\rR\thandovers\x12\x12\n" +
+	"\x04view\x18\x10 \x01(\tR\x04view\x1aW\n" +
 	"\fAnswersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
-	"\x05value\x18\x02 \x01(\v2\x1b.outrigger.v1.InputResponseR\x05value:\x028\x01\"\xbf\x04\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.outrigger.v1.InputResponseR\x05value:\x028\x01\"\xd3\x04\n" +
 	"\bTaskCall\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1c\n" +
 	"\tprocedure\x18\x02 \x01(\tR\tprocedure\x12\x12\n" +
@@ -711,8 +740,9 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\vstream_time\x18\x10 \x01(\x03R\n" +
 	"streamTime\x12\x1a\n" +
 	"\bapproval\x18\x11 \x01(\tR\bapproval\x12<\n" +
-	"\bidentity\x18\x14 \x01(\v2 .outrigger.state.v1.TaskIdentityR\bidentityB\t\n" +
-	"\a_header\"\xf6\x01\n" +
+	"\bidentity\x18\x14 \x01(\v2 .outrigger.state.v1.TaskIdentityR\bidentity\x12\x12\n" +
+	"\x04view\x18\x15 \x01(\tR\x04viewB\t\n" +
+	"\a_header\"\x92\x02\n" +
 	"\fTaskIdentity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x14\n" +
@@ -722,7 +752,9 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\tclient_id\x18\x06 \x01(\tR\bclientId\x12\x16\n" +
 	"\x06groups\x18\a \x03(\tR\x06groups\x12\x16\n" +
 	"\x06scopes\x18\b \x03(\tR\x06scopes\x12%\n" +
-	"\x0egroups_unknown\x18\t \x01(\bR\rgroupsUnknown\"\xd3\x01\n" +
+	"\x0egroups_unknown\x18\t \x01(\bR\rgroupsUnknown\x12\x1a\n" +
+	"\bstanding\x18\n" +
+	" \x01(\fR\bstanding\"\xd3\x01\n" +
 	"\n" +
 	"TaskCaller\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mcphttp
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/content"
+)
+
+// CardPath is the path of the server card (draft SEP-2127, recommended location).
+const CardPath = Path + "/server-card"
+
+// Card serves a public document about the server, for clients that have not connected yet. It names no tools: those depend on the
+// caller.
+type Card struct {
+	// Resource is the URL of the endpoint; empty for that by which the card is asked for.
+	Resource string
+	// Server says how the sidecar introduces itself, and Versions which revisions it serves.
+	Server   func() bridge.ServerInfo
+	Versions []string
+}
+
+const (
+	cardSchema = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
+	cardType   = "application/mcp-server-card+json"
+	// Limits of the schema, in characters.
+	maxCardName    = 200
+	maxCardText    = 100
+	maxCardVersion = 255
+	// maxHost bounds the host that a card repeats (RFC 1035, and a port).
+	maxHost = 260
+)
+
+// card is the document.
+type card struct {
+	Schema      string       `json:"$schema"`
+	Name        string       `json:"name"`
+	Version     string       `json:"version"`
+	Description string       `json:"description"`
+	Title       string       `json:"title,omitempty"`
+	Remotes     []cardRemote `json:"remotes"`
+}
+
+type cardRemote struct {
+	Type     string   `json:"type"`
+	URL      string   `json:"url"`
+	Versions []string `json:"supportedProtocolVersions"`
+}
+
+// ServeHTTP implements [http.Handler].
+func (c *Card) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	head := w.Header()
+	// No cookie and no certificate decides about the document, so that any page may read it.
+	head.Set("Access-Control-Allow-Origin", "*")
+	head.Set("X-Content-Type-Options", "nosniff")
+	const methods = "GET, HEAD, OPTIONS"
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		c.serve(w, r)
+	case http.MethodOptions:
+		head.Set("Allow", methods)
+		head.Set("Access-Control-Allow-Methods", methods)
+		head.Set("Access-Control-Allow-Headers", "*")
+		head.Set("Access-Control-Max-Age", "7200") // two hours, the most that browsers keep
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		head.Set("Allow", methods)
+		http.Error(w, "a server card is read with GET", http.StatusMethodNotAllowed)
+	}
+}
+
+// serve writes the card, or that the client has it.
+func (c *Card) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := json.Marshal(c.of(r))
+	if err != nil { // texts always have a JSON form
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	sum := sha256.Sum256(body)
+	head := w.Header()
+	head.Set("Content-Type", cardType)
+	head.Set("Cache-Control", "public, max-age=3600")
+	head.Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
+	if c.Resource == "" {
+		head.Set("Vary", "Host")
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
+}
+
+// of is the card for a request. Where no URL is configured, the host is that of the request, which the guard has checked.
+func (c *Card) of(r *http.Request) card {
+	address := c.Resource
+	if address == "" {
+		scheme := "http"
+		if r.TLS != nil {
+			scheme = "https"
+		}
+		address = scheme + "://" + clip(r.Host, maxHost) + Path
+	}
+	info := c.Server()
+	return card{
+		Schema: cardSchema, Name: cardName(info.Name, address), Version: clip(cmp.Or(info.Version, "0"), maxCardVersion),
+		Description: clip("Tools of "+cmp.Or(info.Title, info.Name), maxCardText), Title: clip(info.Title, maxCardText),
+		Remotes: []cardRemote{{Type: "streamable-http", URL: address, Versions: c.Versions}},
+	}
+}
+
+// cardName is the name of a server with a namespace: its own, else the host of its URL in reverse-DNS form.
+func cardName(name, address string) string {
+	space, own, isSpaced := strings.Cut(name, "/")
+	if !isSpaced {
+		space, own = namespace(address), name
+	}
+	keep := func(text string, others string) string {
+		return strings.Map(func(r rune) rune {
+			if r < utf8.RuneSelf && (r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune(others, r)) {
+				return r
+			}
+			return '-'
+		}, text)
+	}
+	own = clip(keep(own, "._-"), maxCardName/2)
+	return cmp.Or(clip(keep(space, ".-"), maxCardName-len(own)-1), "localhost") + "/" + cmp.Or(own, "server")
+}
+
+func namespace(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "localhost"
+	}
+	host := strings.Trim(u.Hostname(), ".")
+	if _, err := netip.ParseAddr(host); err == nil || host == "" {
+		return "localhost"
+	}
+	labels := strings.Split(host, ".")
+	slices.Reverse(labels)
+	return strings.Join(labels, ".")
+}
+
+// clip shortens a text to a number of characters.
+func clip(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most])
+}
+
+// NoCard returns the handler for [CardPath] where there is no card.
+func (h *Handler) NoCard() http.Handler {
+	return h.notHere(content.NotOn(errmap.MethodNotFound, "", "the server card", "server-card"))
+}
