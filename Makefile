@@ -100,8 +100,9 @@ conformance-tests: build $(SUM) ## Run conformance's own tests on the binary; RA
 	  $(if $(PART),-run "^($(call sample,$(PART)))\$$") ./...
 
 .PHONY: bench-test
-bench-test: ## Run every benchmark in its short form, to see that it still measures
+bench-test: build ## Run every benchmark in its short form, to see that it still measures
 	cd bench && go test -timeout 10m . ./internal/contract
+	cd conformance/corpus && OUTRIGGER_TEST_BINARY=$(CURDIR)/bin/sidecar go test -short -count 1 ./programs
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (default 10m each); FUZZPART=k/n: those of every n-th package, from the k-th on (from 0)
@@ -497,6 +498,10 @@ corpus-short: $(RIG_SUITE)/installed ## Prove schemas and transcoding on a sampl
 .PHONY: lint-table
 lint-table: ## Write the table of docs/lint.md: what sidecar lint finds in public APIs, before and after its fixes
 	cd conformance/corpus && go test -count 1 -run TestLintTable ./recall -update
+
+.PHONY: programs-figures
+programs-figures: build ## Write docs/programs-figures.md: what thirty tasks take by single calls and by programs (a minute)
+	cd conformance/corpus && OUTRIGGER_TEST_BINARY=$(CURDIR)/bin/sidecar go test -count 1 -run TestFigures ./programs -update
 
 .PHONY: protobuf-conformance
 protobuf-conformance: $(RIG_PROTOBUF)/installed ## Run protobuf's conformance suite for JSON against the transcoder; exceptions are in conformance/corpus/protobuf-failures.txt

@@ -162,7 +162,7 @@ func TestFindsWhatBleveFinds(t *testing.T) {
 	x, o := search.New(docs), newOracle(t, "en", same)
 	for _, word := range slices.Sorted(maps.Keys(vocabulary)) {
 		var ours []int
-		for _, hit := range x.Search(word, len(docs), nil) {
+		for _, hit := range x.Search(word, len(docs), nil, nil) {
 			ours = append(ours, hit.Doc)
 		}
 		if len(ours) == 0 {

@@ -69,7 +69,7 @@ func serve(t *testing.T) string {
 func thousand(t testing.TB) *catalog.Live {
 	t.Helper()
 	packages := slices.Concat(apis()["googleapis"], apis()["bigtable"], []string{"google.cloud.compute.v1"})
-	return liveOf(t, packages, nil)
+	return liveWith(t, packages, nil, catalog.BuildOptions{Programs: true})
 }
 
 // agent is a scripted client of MCP: it calls what the sidecar offers, and reads the answers as a program does.
@@ -124,8 +124,8 @@ const (
 	recordEnds   = "<!-- the conversation ends -->"
 )
 
-// TestAThousandRPCs: a scripted agent finds one RPC among more than a thousand and calls it. What it has to read before
-// its first call is below 2,000 tokens. The page has the conversation as it was.
+// TestAThousandRPCs: a scripted agent finds one RPC among more than a thousand and calls it. The four tools and
+// the instructions are below 2,000 tokens. The page has the conversation as it was.
 func TestAThousandRPCs(t *testing.T) {
 	live := thousand(t)
 	target, err := backend.ParseTarget(serve(t))
@@ -139,7 +139,7 @@ func TestAThousandRPCs(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	const instructions = "Google Cloud: Compute Engine, Bigtable, Spanner, Pub/Sub, Logging, Monitoring and Kubernetes Engine of the project p."
 	b := bridge.New(live, backend.NewUpstream(client), correlate.New(correlate.Options{}), bridge.Options{
-		Server: bridge.ServerInfo{Instructions: instructions}, Compact: compact.Options{Mode: compact.Auto, AboveBytes: 100_000},
+		Server: bridge.ServerInfo{Instructions: instructions}, Compact: compact.Options{Mode: compact.Auto, AboveBytes: 100_000, HasPrograms: true},
 	})
 	a := &agent{t: t, rpc: dialect.New(b, dialect.Options{})}
 	rpcs := len(live.Current().Tools())
@@ -149,7 +149,7 @@ func TestAThousandRPCs(t *testing.T) {
 	if rpcs < 1000 || tokens >= 2000 {
 		t.Errorf("%d RPCs cost %d tokens, at most 2,000 are wanted for 1,000", rpcs, tokens)
 	}
-	fmt.Fprintf(&a.record, "The catalog has %d RPCs. The three tools and the instructions have %d tokens. The agent wants to know which backups a Bigtable cluster has.\n\n", rpcs, tokens)
+	fmt.Fprintf(&a.record, "The catalog has %d RPCs. The four tools and the instructions have %d tokens. The agent wants to know which backups a Bigtable cluster has.\n\n", rpcs, tokens)
 	found := a.call("catalog_search", `{"query":"list the backups of a bigtable cluster","limit":3}`)
 	var hits struct{ Tools []struct{ Name string } }
 	if err := json.Unmarshal(found, &hits); err != nil || len(hits.Tools) == 0 {
