@@ -148,7 +148,7 @@ func TestTheCompactCatalogInEveryDialect(t *testing.T) {
 	}
 }
 
-// What is wrong with the arguments of the three tools is said as of any tool, and none of them can be called by way of
+// What is wrong with the arguments of these tools is said as of any tool, and none of them can be called by way of
 // another.
 func TestTheArgumentsOfTheCompactCatalog(t *testing.T) {
 	t.Parallel()

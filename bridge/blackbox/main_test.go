@@ -111,7 +111,7 @@ func taskAfter(d time.Duration) func(*configv1.Config) {
 // trusted has every caller run destructive tools.
 func trusted(c *configv1.Config) { c.Trust = proto.String("trusted") }
 
-// compacted lists three tools in the place of all, which are named below.
+// compacted lists four tools in the place of all, which are named below.
 func compacted(c *configv1.Config) { c.Catalog.Mode = proto.String("compact") }
 
 const searchName, describeName, callName = "catalog.search", "catalog.describe", "catalog.call"

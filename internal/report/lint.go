@@ -32,7 +32,7 @@ type LintOptions struct {
 	Server string
 	// Strict is set if the list was made with --schema-profile strict, so that no one is asked to set it.
 	Strict bool
-	// Behind are tools that the list does not have, because three tools stand for them (--catalog-mode). They are judged
+	// Behind are tools that the list does not have, because a few tools take their place (--catalog-mode). They are judged
 	// by what holds for every client.
 	Behind []*LintTool
 	// MaxFindings is the largest number of findings in a report. 0 means DefaultMaxFindings.

@@ -149,7 +149,7 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
-// TestToolsBehindTheCatalog: what three tools stand for is judged by what holds for every client.
+// TestToolsBehindTheCatalog: what the tools of a compact list take the place of is judged by what holds for every client.
 func TestToolsBehindTheCatalog(t *testing.T) {
 	t.Parallel()
 	behind := toolsOf(t, append(many(200), entry{name: "orders.get_text", description: "-"})...)

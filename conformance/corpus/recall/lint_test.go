@@ -227,7 +227,7 @@ func TestLintTable(t *testing.T) {
 	}
 }
 
-// TestTheCompactListIsForAllClients: in the profile strict no client refuses anything of the three tools, which stay short.
+// TestTheCompactListIsForAllClients: in the profile strict no client refuses anything of the four tools, which stay short.
 func TestTheCompactListIsForAllClients(t *testing.T) {
 	for _, name := range []string{"etcd", "googleapis"} {
 		three, err := liveWith(t, apis()[name], nil, catalog.BuildOptions{Profile: schema.ProfileStrict}).Current().Compact()
