@@ -49,8 +49,8 @@ func programEdges() map[string]programEdge {
 	}
 }
 
-// saying is an answer to a question.
-func saying(yes bool) string {
+// answerOf is an answer to a question.
+func answerOf(yes bool) string {
 	if yes {
 		return saysYes
 	}
@@ -95,7 +95,7 @@ func askedAgain(t *testing.T, yes bool, send func(more string) []byte) (last str
 		}
 		var responses []string
 		for key := range keys {
-			responses = append(responses, quoted(key)+`:`+saying(yes))
+			responses = append(responses, quoted(key)+`:`+answerOf(yes))
 		}
 		asked += len(keys)
 		more = `,"inputResponses":{` + strings.Join(responses, ",") + `},"requestState":` + quoted(memberOf(t, reply, "requestState"))
@@ -121,7 +121,7 @@ func modernRun(ctx context.Context, t *testing.T, g *runner, source string, yes 
 func rpcRun(ctx context.Context, t *testing.T, g *runner, source string, yes bool) (last string, asked int) {
 	t.Helper()
 	return askedAgain(t, yes, func(more string) []byte {
-		resp := g.postFor(ctx, t, "/rpc", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"catalog.run","arguments":{"program":`+quoted(source)+`}`+
+		resp := g.postFor(ctx, t, "/rpc", `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"catalog.run","arguments":{"program":`+quoted(source)+`}`+
 			`,"_meta":{"io.modelcontextprotocol/clientCapabilities":`+asksForm+`}`+more+`}}`)
 		defer resp.Body.Close()
 		raw, _ := io.ReadAll(resp.Body)
@@ -154,7 +154,7 @@ func hear(t *testing.T, messages func() (string, bool), yes bool, reply func(str
 		switch {
 		case m.Method == "elicitation/create":
 			asked++
-			reply(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":` + saying(yes) + `}`)
+			reply(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":` + answerOf(yes) + `}`)
 		case m.Method == "" && string(m.ID) == "1":
 			return text, asked
 		}
@@ -215,7 +215,10 @@ func stdioRun(ctx context.Context, t *testing.T, g *runner, source string, yes b
 		write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 		_ = say.Close() // nothing is said to a call that was cancelled
 	})
-	last, asked = hear(t, func() (string, bool) { return lines.Text(), lines.Scan() && lines.Text() != "" }, yes, write)
+	last, asked = hear(t, func() (string, bool) {
+		ok := lines.Scan()
+		return lines.Text(), ok
+	}, yes, write)
 	if !stop() {
 		<-cancelled
 	}

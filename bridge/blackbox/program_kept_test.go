@@ -24,9 +24,9 @@ import (
 // TestALargeJournalIsHeld: answers beyond what a state has room for are held for as long as results are, and then the state is stale.
 func TestALargeJournalIsHeld(t *testing.T) {
 	t.Parallel()
-	const source = "a = lab.echo(nonce=\"x\" * 40000)\nfleet.cancel_order(order_id=1)\nresult = len(a.nonce)"
+	const source = "a = [lab.echo(nonce=\"x\" * 1000) for i in range(40)]\nfleet.cancel_order(order_id=1)\nresult = len(a)"
 	params := `"name":"catalog_run","arguments":{"program":` + quoted(source) + `}` + askable
-	for late, want := range map[time.Duration]string{0: `"result":40000`, 2 * time.Minute: "is not held any more"} {
+	for late, want := range map[time.Duration]string{0: `"result":40,`, 2 * time.Minute: "is not held any more"} {
 		synctest.Test(t, func(t *testing.T) {
 			var backend calledRPCs
 			b := fake(t, backend.echo, both(compacted, asks, askEach, func(c *configv1.Config) { c.Limits.HeldTtl = durationpb.New(time.Minute) }))
@@ -37,11 +37,11 @@ func TestALargeJournalIsHeld(t *testing.T) {
 			}
 			time.Sleep(late)
 			last := string(replyTo(t.Context(), t, b, mcptest.Modern, "tools/call",
-				params+`,"inputResponses":{"2.outrigger_confirm":`+saysYes+`},"requestState":`+quoted(state)))
+				params+`,"inputResponses":{"41.outrigger_confirm":`+saysYes+`},"requestState":`+quoted(state)))
 			if !strings.Contains(last, want) {
 				t.Errorf("after %v: %s", late, last)
 			}
-			if got := backend.all(); late == 0 && len(got) != 2 || late > 0 && len(got) != 1 {
+			if got := backend.all(); late == 0 && len(got) != 41 || late > 0 && len(got) != 40 {
 				t.Errorf("after %v: called %v", late, got)
 			}
 		})
@@ -74,7 +74,7 @@ func TestBudgetsHoldForResultsOfPrograms(t *testing.T) {
 	t.Parallel()
 	b := fake(t, mcptest.Echo, both(compacted, budgetOf(300)))
 	for source, want := range map[string][]string{
-		`result = len(lab.echo(nonce="n" * 5000).nonce)`:     {`"result":5000`},
+		`result = len(lab.echo(nonce="n" * 1000).nonce)`:     {`"result":1000`},
 		`result = {"text": lab.echo(nonce="n" * 500).nonce}`: {`"cut":[{"path":"/result/text"}]`, `"uri":"outrigger://results/`},
 	} {
 		reply := string(replyTo(t.Context(), t, b, mcptest.Modern, "tools/call", `"name":"catalog_run","arguments":{"program":`+quoted(source)+`}`+askable))
@@ -87,7 +87,7 @@ func TestBudgetsHoldForResultsOfPrograms(t *testing.T) {
 // TestProgramsOfTheStrictProfile: everything is required and may be null, and inputs are a text.
 func TestProgramsOfTheStrictProfile(t *testing.T) {
 	t.Parallel()
-	b := fake(t, mcptest.Echo, both(compacted, func(c *configv1.Config) { c.SchemaProfile = proto.String("strict") }))
+	b := mcptest.Start(t, mcptest.Options{Configure: both(compacted, func(c *configv1.Config) { c.SchemaProfile = proto.String("strict") })})
 	if list := string(replyTo(t.Context(), t, b, mcptest.Canonical, "tools/list", "")); !strings.Contains(list, `"required":["program","inputs","dry_run"],"additionalProperties":false`) {
 		t.Errorf("the schema is another one: %s", list)
 	}
@@ -163,7 +163,7 @@ func TestSpansOfProgramsHaveThoseOfTheirCalls(t *testing.T) {
 	}
 	below := 0
 	for _, s := range recorded.GetSpans() {
-		if strings.Contains(s.Name, "lab.echo") && strings.Contains(names[s.Parent.SpanID().String()], runName) {
+		if strings.Contains(s.Name, "lab.echo") && strings.Contains(names[s.Parent.SpanID().String()], mcpName(runName)) {
 			below++
 		}
 	}
