@@ -271,6 +271,9 @@ func rpcError(err error) string {
 			if value, _ := d.Value(); value != nil {
 				text, _ := protojson.Marshal(value)
 				out += "\n" + string(text)
+				if detail, ok := value.(*outriggerv1.ErrorDetail); ok {
+					out += string(detail.GetErrorDetailsJson())
+				}
 			}
 		}
 	}
@@ -304,6 +307,12 @@ func TestProgramsOnEveryEdge(t *testing.T) {
 				var backend calledRPCs
 				g := newRunner(t, fake(t, backend.echo, both(compacted, asks, tc.configure)))
 				last, asked := run(t.Context(), t, g, tc.source, tc.yes)
+				if edge == "/rpc" && tc.asked > 0 { // such a caller cannot be asked
+					if !containsAll(last, "DESTRUCTIVE_BLOCKED", "line 2, column 1: fleet.cancel_order", "line 3") || asked > 0 || len(backend.all()) > 0 {
+						t.Errorf("asked %d times, called %v, got %s", asked, backend.all(), last)
+					}
+					return
+				}
 				text := strings.ReplaceAll(strings.ReplaceAll(last, `\`, ``), `": `, `":`)
 				for _, want := range tc.want {
 					if !strings.Contains(text, want) {
