@@ -184,7 +184,7 @@ func (r *programRun) run(ctx context.Context) (outcome string, failed *errmap.Er
 	}
 	r.begin()
 	r.resumeComputing(ctx)
-	world := &check.World{Catalog: c.catalog, May: func(t *catalog.Tool) *errmap.Error { return r.parts.directory.mayUse(ctx, t) }}
+	world := r.world(ctx)
 	var plan []check.Planned
 	parsed, findings := program.Parse(r.given.Program, r.limits)
 	if len(findings) == 0 {
@@ -210,6 +210,13 @@ func (r *programRun) run(ctx context.Context) (outcome string, failed *errmap.Er
 	out := parsed.Run(ctx, world, inputs, r)
 	r.pause()
 	return r.end(ctx, out)
+}
+
+// world is the catalog as the caller sees it. Its types are made once for all runs.
+func (r *programRun) world(ctx context.Context) *check.World {
+	cat := r.outer.catalog
+	shared, _ := cat.Programs(func() any { return &check.World{Catalog: cat} }).(*check.World)
+	return shared.For(func(t *catalog.Tool) *errmap.Error { return r.parts.directory.mayUse(ctx, t) })
 }
 
 func outcomeOf(err *errmap.Error, isAsked bool) string {

@@ -342,10 +342,22 @@ func (e *Error) Detail(about About) *outriggerv1.ErrorDetail {
 		ErrorType:    e.Type(),
 		ErrorMessage: string(e.message()),
 		ErrorDetailsForm: &outriggerv1.ErrorDetail_ErrorDetailsJson{
-			ErrorDetailsJson: e.Data(about),
+			ErrorDetailsJson: e.withRan(e.Data(about)),
 		},
 	}
 }
+
+// withRan adds to the data of an error what a program had run, as the data of JSON-RPC have it. What a stream had sent is not in details.
+func (e *Error) withRan(data []byte) []byte {
+	if e.PartialIs == "" || len(e.Partial) == 0 || len(e.Partial) > maxRan || len(data) == 0 {
+		return data
+	}
+	out := append(bytes.Clone(data[:len(data)-1]), `,"partial":`...)
+	return append(append(out, e.Partial...), '}')
+}
+
+// maxRan bounds what a program had run in the details of an error.
+const maxRan = maxTrailerBytes / 2
 
 // maxTrailerBytes bounds the violations of a Connect error. gRPC carries details in a trailer, and proxies refuse header
 // blocks of some sixty kilobytes; violations stand there twice.

@@ -65,6 +65,9 @@ type compacted struct {
 	catalog, full *Catalog
 	err, fullErr  error
 
+	programs sync.Once
+	known    any // Catalog.Programs
+
 	// measured guards limit, which a list was compared with last, and isLarger, the outcome.
 	measured          sync.Mutex
 	limit             int

@@ -25,6 +25,12 @@ func (c *Catalog) Compact() (*Catalog, error) {
 	return c.compact.catalog, c.compact.err
 }
 
+// Programs keeps what fresh makes of the catalog for programs. It is made when it is first asked for, and goes with the catalog.
+func (c *Catalog) Programs(fresh func() any) any {
+	c.compact.programs.Do(func() { c.compact.known = fresh() })
+	return c.compact.known
+}
+
 func (c *Catalog) compacted() (*Catalog, error) {
 	out := *c
 	out.own, out.growth, out.byName, out.compact = &lists{}, nil, map[string]*Tool{}, &compacted{}

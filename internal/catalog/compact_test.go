@@ -136,3 +136,18 @@ func TestSummaries(t *testing.T) {
 		}
 	}
 }
+
+// What is made of a catalog for programs is made once, and another view of the catalog has another.
+func TestWhatProgramsKnowOfACatalogIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	c, err := sized(t, 1, 2, catalog.BuildOptions{Compact: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := 0
+	fresh := func() any { made++; return made }
+	view := c.Only(func(*catalog.Tool) bool { return true })
+	if a, b, other := c.Programs(fresh), c.Programs(fresh), view.Programs(fresh); a != 1 || b != 1 || other != 2 {
+		t.Errorf("made %v, %v and %v", a, b, other)
+	}
+}

@@ -36,17 +36,33 @@ type World struct {
 	// May returns why the caller may not call a tool, nil where it may. Nil permits all.
 	May func(*catalog.Tool) *errmap.Error
 
+	of *World // has what is below; nil for the world itself
+
 	inputs, outputs sync.Map // of *types.Type by *catalog.Tool
 	once            sync.Once
 	modules         map[string]bool
 	roots           []string
 }
 
+// For returns the world for callers with other permissions. They share its types.
+func (w *World) For(may func(*catalog.Tool) *errmap.Error) *World {
+	return &World{Catalog: w.Catalog, May: may, of: w.whole()}
+}
+
+func (w *World) whole() *World {
+	if w.of != nil {
+		return w.of
+	}
+	return w
+}
+
 // Input returns types.Input of a tool, the same one each time.
-func (w *World) Input(t *catalog.Tool) *types.Type { return cached(&w.inputs, t, types.Input) }
+func (w *World) Input(t *catalog.Tool) *types.Type { return cached(&w.whole().inputs, t, types.Input) }
 
 // Output returns types.Output of a tool, the same one each time.
-func (w *World) Output(t *catalog.Tool) *types.Type { return cached(&w.outputs, t, types.Output) }
+func (w *World) Output(t *catalog.Tool) *types.Type {
+	return cached(&w.whole().outputs, t, types.Output)
+}
 
 func cached(known *sync.Map, t *catalog.Tool, create func(*catalog.Tool) *types.Type) *types.Type {
 	v, ok := known.Load(t)
@@ -57,8 +73,9 @@ func cached(known *sync.Map, t *catalog.Tool, create func(*catalog.Tool) *types.
 	return made
 }
 
-// index finds out which names tools begin with.
-func (w *World) index() {
+// index finds out which names tools begin with, and returns the world that has them.
+func (w *World) index() *World {
+	w = w.whole()
 	w.once.Do(func() {
 		w.modules = map[string]bool{}
 		for _, t := range w.Catalog.Tools() {
@@ -77,12 +94,12 @@ func (w *World) index() {
 		}
 		slices.Sort(w.roots)
 	})
+	return w
 }
 
 // has reports whether a name is that of a tool or of a module of tools.
 func (w *World) has(name string) bool {
-	w.index()
-	if w.modules[name] {
+	if w.index().modules[name] {
 		return true
 	}
 	_, ok := w.Catalog.Lookup(name)
@@ -242,7 +259,7 @@ func (c *checker) nearestName(file *syntax.File, name string) string {
 		return other
 	}
 	known := append(builtinNames(), inputsName, toolsName, jsonName)
-	known = append(known, c.world.roots...)
+	known = append(known, c.world.index().roots...)
 	if module, ok := file.Module.(*resolve.Module); ok {
 		for _, b := range module.Globals[:min(len(module.Globals), maxNames)] {
 			known = append(known, b.First.Name)

@@ -234,3 +234,18 @@ func TestPlan(t *testing.T) {
 		}
 	}
 }
+
+// TestTypesAreMadeOnce: worlds for other callers have the types of their world, whichever was asked first.
+func TestTypesAreMadeOnce(t *testing.T) {
+	t.Parallel()
+	w := &World{Catalog: build(t, demo)}
+	tool := w.Catalog.Tools()[0]
+	none := func(*catalog.Tool) *errmap.Error { return errmap.New(errmap.PermissionDenied) }
+	first, second := w.For(none), w.For(nil)
+	if first.Input(tool) != second.Input(tool) || first.Output(tool) != w.Output(tool) || second.For(none).Input(tool) != w.Input(tool) {
+		t.Error("a second run makes types again")
+	}
+	if first.May == nil || second.May != nil {
+		t.Error("the permissions are not the caller's")
+	}
+}

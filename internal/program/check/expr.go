@@ -130,7 +130,7 @@ func (c *checker) name(id *syntax.Ident) *value {
 func (c *checker) module(name string) *value {
 	tool, ok := c.world.Catalog.Lookup(name)
 	switch {
-	case c.world.modules[name]:
+	case c.world.index().modules[name]:
 		return &value{kind: kModule, name: name, tool: tool}
 	case ok:
 		return &value{kind: kTool, tool: tool}
