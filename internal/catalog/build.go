@@ -377,7 +377,7 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 			ClientStreaming: md.IsStreamingClient(), ServerStreaming: md.IsStreamingServer(),
 			Idempotency: options.idempotency,
 		},
-		Hidden: declared.GetHidden(),
+		Hidden: declared.GetHidden(), isUnmarked: theirs.isDenied,
 	}
 	if declared.GetName() == "" {
 		t.Alias = derived.alias
