@@ -946,6 +946,23 @@ type rival struct {
 	mcpName string
 }
 
+// below is what is declared, on top of what the rival says. What contradicts it there is let go.
+func (r rival) below(declared *configv1.ToolOptions) *configv1.ToolOptions {
+	if r.options == nil {
+		return declared
+	}
+	if r.isDenied {
+		r.options.Hidden = proto.Bool(true)
+	}
+	if declared.GetDestructive() {
+		r.options.ReadOnly = nil
+	}
+	if declared.GetReadOnly() {
+		r.options.Destructive = nil
+	}
+	return override(r.options, declared)
+}
+
 // Bounds of their texts, those of our own options. A longer one is cut.
 const (
 	maxRivalTitle       = 1024
