@@ -354,6 +354,9 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 		names = append(names, theirs.mcpName)
 	}
 	declared, schemas, isMarked := b.overlaid(string(md.Parent().FullName()), id, names, options.tool)
+	if theirs.isDenied {
+		theirs.options.Hidden = proto.Bool(true)
+	}
 	declared, isMarked = theirs.below(declared), isMarked || theirs.options != nil
 	name := cmp.Or(declared.GetName(), derived.name)
 	if declared.GetName() == options.tool.GetName() && declared.GetName() != "" {

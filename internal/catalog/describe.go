@@ -951,9 +951,6 @@ func (r rival) below(declared *configv1.ToolOptions) *configv1.ToolOptions {
 	if r.options == nil {
 		return declared
 	}
-	if r.isDenied {
-		r.options.Hidden = proto.Bool(true)
-	}
 	if declared.GetDestructive() {
 		r.options.ReadOnly = nil
 	}
