@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,6 +141,38 @@ func TestDrainDelay(t *testing.T) {
 	for _, wrong := range []string{"-1s", "6m"} {
 		if code, _, stderr := runDrain(t, nil, "--admin", address, "--delay", wrong); code != 2 || !strings.Contains(stderr, "--delay: must be at least 0s and at most 5m0s") {
 			t.Errorf("--delay %s: exit code %d: %s", wrong, code, stderr)
+		}
+	}
+}
+
+// TestADrainAnswersASilentCall: a call that became an event stream while it was silent has its answer, on either version of HTTP.
+func TestADrainAnswersASilentCall(t *testing.T) {
+	t.Parallel()
+	p := startBinary(t, "serve", "--demo", "--keep-alive", "1s", "--record-dir", "off")
+	streams := map[int]*bufio.Reader{1: nil, 2: nil}
+	for version := range streams {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.main+"/mcp",
+			strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lab_sleep","arguments":{"duration":"3s","nonce":"n"}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Mcp-Protocol-Version": {"2025-11-25"}}
+		resp, err := webClient(version).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		streams[version] = bufio.NewReader(resp.Body)
+		if comment, err := streams[version].ReadString('\n'); err != nil || comment != ":\n" {
+			t.Errorf("HTTP/%d: %q, %v", version, comment, err)
+		}
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for version, stream := range streams {
+		if rest, err := io.ReadAll(stream); err != nil || !strings.Contains(string(rest), `"nonce":"n"`) {
+			t.Errorf("HTTP/%d: %q, %v", version, rest, err)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -175,11 +176,12 @@ func TestCallersByTheirProcesses(t *testing.T) {
 }
 
 // TestProcessesWithoutAnEntry: without a callers file each user is a caller of the name uid:N, whom the permissions of the socket let in.
+// All experiments are on: they start and serve together.
 func TestProcessesWithoutAnEntry(t *testing.T) {
 	t.Parallel()
 	dir := socketFolder(t)
 	socket, trail := filepath.Join(dir, "s.sock"), filepath.Join(dir, "audit.jsonl")
-	startBinary(t, "serve", "--demo", "--listen", "unix://"+socket, "--experimental", "unix-socket", "--audit", trail, "--record-dir", "off")
+	startBinary(t, "serve", "--demo", "--listen", "unix://"+socket, "--experimental", strings.Join(config.Experiments(), ","), "--audit", trail, "--record-dir", "off")
 	a := newAgent(t, "unix://"+socket, "")
 	a.must(`sidecar call lab.echo '{"nonce":"n"}'`)
 	testkit.Until(t, "the trail names the caller", func() bool {

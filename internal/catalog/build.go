@@ -354,6 +354,9 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 		names = append(names, theirs.mcpName)
 	}
 	declared, schemas, isMarked := b.overlaid(string(md.Parent().FullName()), id, names, options.tool)
+	if theirs.isDenied {
+		theirs.options.Hidden = proto.Bool(true)
+	}
 	declared, isMarked = theirs.below(declared), isMarked || theirs.options != nil
 	name := cmp.Or(declared.GetName(), derived.name)
 	if declared.GetName() == options.tool.GetName() && declared.GetName() != "" {
@@ -377,7 +380,7 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 			ClientStreaming: md.IsStreamingClient(), ServerStreaming: md.IsStreamingServer(),
 			Idempotency: options.idempotency,
 		},
-		Hidden: declared.GetHidden(),
+		Hidden: declared.GetHidden(), isUnmarked: theirs.isDenied,
 	}
 	if declared.GetName() == "" {
 		t.Alias = derived.alias
@@ -1722,16 +1725,4 @@ func (b *builder) previewBy(t *Tool, name string) (*Preview, error) {
 	base.Classes = b.classes(out, out.Method.Service, id, names)
 	out.Base = &base
 	return &Preview{Tool: out}, nil
-}
-
-// below is what is declared, on top of what the rival says. What contradicts it there is let go.
-func (r rival) below(declared *configv1.ToolOptions) *configv1.ToolOptions {
-	if r.options == nil {
-		return declared
-	}
-	if r.isDenied {
-		r.options.Hidden = proto.Bool(true)
-	}
-	withoutContradiction(r.options, declared)
-	return override(r.options, declared)
 }

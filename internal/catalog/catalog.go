@@ -110,7 +110,11 @@ func (c *Catalog) Tools() []*Tool { return c.lists().visible }
 func (c *Catalog) LeftOut() []source.Warning {
 	out := slices.Clone(c.warnings)
 	for _, t := range c.All() {
-		if t.Hidden {
+		switch {
+		case !t.Hidden:
+		case t.isUnmarked:
+			out = append(out, source.Warning{Subject: t.Subject(), Text: "method left out: it has no option of protomcp.v1, which rival-annotations asks for; hidden: false in the overlay makes it a tool"})
+		default:
 			out = append(out, source.Warning{Subject: t.Subject(), Text: "method left out: it is hidden, by its option (outrigger.v1.tool).hidden or the overlay"})
 		}
 	}

@@ -946,6 +946,20 @@ type rival struct {
 	mcpName string
 }
 
+// below is what is declared, on top of what the rival says. What contradicts it there is let go.
+func (r rival) below(declared *configv1.ToolOptions) *configv1.ToolOptions {
+	if r.options == nil {
+		return declared
+	}
+	if declared.GetDestructive() {
+		r.options.ReadOnly = nil
+	}
+	if declared.GetReadOnly() {
+		r.options.Destructive = nil
+	}
+	return override(r.options, declared)
+}
+
 // Bounds of their texts, those of our own options. A longer one is cut.
 const (
 	maxRivalTitle       = 1024
@@ -988,14 +1002,4 @@ func (b *builder) rivalOf(md protoreflect.MethodDescriptor, ours methodOptions) 
 	}
 	out.mcpName = b.rivalName(md, said)
 	return out, nil
-}
-
-// withoutContradiction takes the hints out of said that contradict those of declared.
-func withoutContradiction(said, declared *configv1.ToolOptions) {
-	if declared.GetDestructive() {
-		said.ReadOnly = nil
-	}
-	if declared.GetReadOnly() {
-		said.Destructive = nil
-	}
 }

@@ -122,6 +122,9 @@ func TestTheOverlayWinsOverRivals(t *testing.T) {
 			t.Errorf("%s is a tool", gone)
 		}
 	}
+	if why := fmt.Sprint(c.LeftOut()); !strings.Contains(why, "Reindex: method left out: it has no option of protomcp.v1") || strings.Contains(why, "GetErrand") || strings.Contains(why, "is hidden") {
+		t.Errorf("left out: %s", why)
+	}
 	only := mustBuild(t, BuildOptions{Rivals: true, Selection: selection(t, []string{"ns_*"}, nil)}, loadFile(t, errandsSet))
 	if got := fmt.Sprint(namesOf(only)); got != "[prefixed_errands.count prefixed_errands.sum]" {
 		t.Errorf("included by the names of rivals: %s", got)

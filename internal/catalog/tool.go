@@ -154,6 +154,8 @@ type Tool struct {
 	alias   string
 	// isNamed tells that an option or the overlay declares the name.
 	isNamed bool
+	// isUnmarked tools are hidden because they lack the annotation of a rival that makes a method a tool.
+	isUnmarked bool
 	// isTyped tells that the tool is for typed callers alone.
 	isTyped bool
 	// id is "service/name" of a native tool, by which globs choose it and errors name it.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -81,7 +82,7 @@ const (
 )
 
 // TestExperimentsThatAreOff: what a client asks for is refused with the flag that turns it on, and the same requests are not refused
-// for that where it is on. No request asks for those with a nil ask.
+// for that where it is on. No request asks for those with a nil ask: the annotations are in descriptors, and the socket is a listener.
 func TestExperimentsThatAreOff(t *testing.T) {
 	t.Parallel()
 	type ask func(t *testing.T, url string) (int, string)
@@ -94,6 +95,8 @@ func TestExperimentsThatAreOff(t *testing.T) {
 	tests := map[string]map[string]ask{
 		config.StructuredDenials: nil,
 		config.SkillCache:        nil,
+		config.RivalAnnotations:  nil,
+		config.UnixSocket:        nil,
 		config.ServerCard: {"404": func(t *testing.T, url string) (int, string) {
 			t.Helper()
 			resp := fetch(t, http.MethodGet, url+"/mcp/server-card", "", "")
@@ -122,7 +125,8 @@ func TestExperimentsThatAreOff(t *testing.T) {
 			},
 		},
 	}
-	off, on := experimental(t), experimental(t, config.Experiments()...)
+	// All but the one that needs a Unix socket; TestProcessesWithoutAnEntry has all of them.
+	off, on := experimental(t), experimental(t, slices.DeleteFunc(config.Experiments(), func(name string) bool { return name == config.UnixSocket })...)
 	for _, name := range config.Experiments() {
 		asks, ok := tests[name]
 		if !ok {

@@ -46,7 +46,7 @@ func TestJSONThatIsNoMessageIsRefusedInASentence(t *testing.T) {
 		"nothing":              "",
 		"an exponent":          "1e999",
 	} {
-		for _, contentType := range []string{"application/json", "application/json; charset=utf-8"} {
+		for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "application/json; charset=utf8"} {
 			status, body := call(contentType, `{"tool_name":"lab.echo","arguments":{"signed":`+value+`}}`)
 			if status != http.StatusBadRequest || len(body) > 2048 || !strings.Contains(body, `"google.rpc.ErrorInfo"`) || speaksOfLibraries(unpacked(body)) || strings.Contains(body, "\ufffd") {
 				t.Errorf("%s as %s: %d, %d bytes: %.300s", name, contentType, status, len(body), body)

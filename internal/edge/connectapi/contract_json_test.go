@@ -106,6 +106,9 @@ func TestUnknownMembersAreRefused(t *testing.T) {
 		"charset": func() (int, string) {
 			return d.text(t, http.MethodPost, callTool, "application/json; charset=utf-8", []byte(body))
 		},
+		"charset without its hyphen": func() (int, string) {
+			return d.text(t, http.MethodPost, callTool, "application/json; charset=utf8", []byte(body))
+		},
 		"gRPC JSON": func() (int, string) {
 			return d.text(t, http.MethodPost, callTool, "application/grpc+json", enveloped(body), "TE", "trailers")
 		},

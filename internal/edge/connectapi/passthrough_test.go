@@ -156,6 +156,8 @@ func TestConnectJSONPassesThrough(t *testing.T) {
 		{"a number", "application/json", `{"unsigned":18446744073709551615}`, 200, `"unsigned":"18446744073709551615"`},
 		{"with its charset", "application/json; charset=utf-8", `{"nonce":"n"}`, 200, `"nonce":"n"`},
 		{"with its charset in capitals", "application/json;charset=UTF-8", `{"nonce":"n"}`, 200, `"nonce":"n"`},
+		{"with its charset without a hyphen", "application/json; charset=utf8", `{"nonce":"n"}`, 200, `"nonce":"n"`},
+		{"another charset", "application/json; charset=latin1", `{"nonce":"n"}`, 415, ""},
 		{"wire bytes", "application/proto", "\x0a\x01n", 200, "\x0a\x01n"},
 		{"nothing is an empty message", "application/proto", "", 200, ""},
 		{"an unknown field", "application/json", `{"x":1}`, 400, `"code":"invalid_argument"`},

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -32,6 +33,17 @@ type Card struct {
 	// Server says how the sidecar introduces itself, and Versions which revisions it serves.
 	Server   func() bridge.ServerInfo
 	Versions []string
+
+	// last is the card that was served last. Everyone may ask for it, so that asking again must cost nearly nothing.
+	last atomic.Pointer[cardBody]
+}
+
+// cardBody is a card in its form on the wire, with all that it was made of.
+type cardBody struct {
+	address string
+	info    bridge.ServerInfo
+	text    []byte
+	etag    string
 }
 
 const (
@@ -85,38 +97,50 @@ func (c *Card) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve writes the card, or that the client has it.
 func (c *Card) serve(w http.ResponseWriter, r *http.Request) {
-	body, err := json.Marshal(c.of(r))
+	body, err := c.body(c.address(r), c.Server())
 	if err != nil { // texts always have a JSON form
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}
-	sum := sha256.Sum256(body)
 	head := w.Header()
 	head.Set("Content-Type", cardType)
 	head.Set("Cache-Control", "public, max-age=3600")
-	head.Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
+	head.Set("ETag", body.etag)
 	if c.Resource == "" {
 		head.Set("Vary", "Host")
 	}
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body.text))
 }
 
-// of is the card for a request. Where no URL is configured, the host is that of the request, which the guard has checked.
-func (c *Card) of(r *http.Request) card {
-	address := c.Resource
-	if address == "" {
-		scheme := "http"
-		if r.TLS != nil {
-			scheme = "https"
-		}
-		address = scheme + "://" + clip(r.Host, maxHost) + Path
+// address is the URL of the endpoint. Where none is configured, the host is that of the request, which the guard has checked.
+func (c *Card) address(r *http.Request) string {
+	if c.Resource != "" {
+		return c.Resource
 	}
-	info := c.Server()
-	return card{
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + clip(r.Host, maxHost) + Path
+}
+
+// body is the card, made anew only if it is another than the last one.
+func (c *Card) body(address string, info bridge.ServerInfo) (*cardBody, error) {
+	if last := c.last.Load(); last != nil && last.address == address && last.info == info {
+		return last, nil
+	}
+	text, err := json.Marshal(card{
 		Schema: cardSchema, Name: cardName(info.Name, address), Version: clip(cmp.Or(info.Version, "0"), maxCardVersion),
 		Description: clip("Tools of "+cmp.Or(info.Title, info.Name), maxCardText), Title: clip(info.Title, maxCardText),
 		Remotes: []cardRemote{{Type: "streamable-http", URL: address, Versions: c.Versions}},
+	})
+	if err != nil {
+		return nil, err
 	}
+	sum := sha256.Sum256(text)
+	made := &cardBody{address, info, text, `"` + hex.EncodeToString(sum[:16]) + `"`}
+	c.last.Store(made)
+	return made, nil
 }
 
 // cardName is the name of a server with a namespace: its own, else the host of its URL in reverse-DNS form.

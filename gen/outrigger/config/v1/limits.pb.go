@@ -134,7 +134,8 @@ type Limits struct {
 	// Classes of callers with a weight or reserved slots. A caller belongs to the first class that it matches. Default: none, so
 	// that all callers are alike. At most 64.
 	CallerClasses []*CallerClass `protobuf:"bytes,73,rep,name=caller_classes,proto3" json:"caller_classes,omitempty"`
-	// Keep-alive interval of idle event streams. Range: 1 s to 5 min.
+	// Keep-alive interval of idle event streams. A call over MCP without a byte for as long becomes an event stream, if its client accepts
+	// one. Range: 1 s to 5 min.
 	KeepAliveInterval *durationpb.Duration `protobuf:"bytes,21,opt,name=keep_alive_interval,proto3" json:"keep_alive_interval,omitempty"`
 	// Maximum wait of a call for the first catalog; then it is UNAVAILABLE. Range: 0 s to 5 min.
 	CatalogWait *durationpb.Duration `protobuf:"bytes,22,opt,name=catalog_wait,proto3" json:"catalog_wait,omitempty"`
