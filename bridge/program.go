@@ -346,7 +346,7 @@ func encoded(v any) []byte {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
-	if e.Encode(v) != nil {
+	if err := e.Encode(v); err != nil {
 		return nil
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))

@@ -408,7 +408,7 @@ func TestCallsOfProgramsAreAudited(t *testing.T) {
 func TestRatesCountCallsOfPrograms(t *testing.T) {
 	t.Parallel()
 	b := fake(t, mcptest.Echo, both(compacted, toolRate(onceInALongTime())))
-	resp := b.Handle(t.Context(), program(b, "lab.echo()\nlab.echo()\nresult = 1"))
+	resp := b.Handle(t.Context(), program(b, "lab.echo()\nresult = lab.echo()"))
 	if codeOf(resp) != errmap.RateLimited {
 		t.Errorf("got %v, %s", resp.Err, resp.Result)
 	}
@@ -420,7 +420,7 @@ func TestKeysOfPrograms(t *testing.T) {
 	var backend calledRPCs
 	b := fake(t, backend.echo, compacted)
 	for range 2 {
-		c := program(b, "lab.echo()\nlab.echo()\nresult = 1")
+		c := program(b, "lab.echo()\nresult = lab.echo()")
 		c.Header = http.Header{"Idempotency-Key": {"k"}}
 		if resp := b.Handle(t.Context(), c); resp.Err != nil {
 			t.Fatal(resp.Err)

@@ -19,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/server"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 func newToolsCommand(env environment) *cobra.Command {
@@ -83,9 +84,7 @@ its name, fingerprint, and canonical input and output schema.`,
 				if asSpec {
 					return printPages(env.stdout, notHidden(cat.All()), specOptions(a.Config()), asJSON)
 				}
-				for _, w := range cat.LeftOut() {
-					fmt.Fprintf(env.stderr, "warning: %s\n", w)
-				}
+				env.warnAll(cat.LeftOut())
 				return printCatalog(env.stdout, cat, asJSON)
 			}
 			tool, ok := cat.Lookup(args[0])
@@ -102,6 +101,13 @@ its name, fingerprint, and canonical input and output schema.`,
 		})
 	}
 	return cmd
+}
+
+// warnAll prints warnings.
+func (e environment) warnAll(warnings []source.Warning) {
+	for _, w := range warnings {
+		fmt.Fprintf(e.stderr, "warning: %s\n", w)
+	}
 }
 
 // notHidden are the tools that have a page: those that cannot be called yet have

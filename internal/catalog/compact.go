@@ -473,11 +473,16 @@ func (*sampled) kindOf(md protoreflect.MessageDescriptor, name string) protorefl
 	return md.Fields().ByName(protoreflect.Name(name)).Kind()
 }
 
+// mayBeSampled holds for a tool that changes nothing and has plain messages.
+func mayBeSampled(t *Tool) bool {
+	hint := t.Annotations.ReadOnly
+	return !t.Native && !t.Metadata.Destructive && (hint == nil || *hint) && !t.Streams() && !t.TakesStream() && t.Operation == nil && !t.IsDocument() && !t.OutputNotObject &&
+		!t.Input.Wrapped && t.HasOutput() && t.Method.Descriptor != nil && callable(t.Name) && (verbOf(t) == "get" || verbOf(t) == "list")
+}
+
 // sample is a tool as examples may call it; nil for one that they do not: it may change something, or its messages are no plain ones.
 func sample(t *Tool) *sampled {
-	hint := t.Annotations.ReadOnly
-	if t.Native || t.Metadata.Destructive || hint != nil && !*hint || t.Streams() || t.TakesStream() || t.Operation != nil || t.IsDocument() || t.OutputNotObject ||
-		t.Input.Wrapped || !t.HasOutput() || t.Method.Descriptor == nil || !callable(t.Name) || verbOf(t) != "get" && verbOf(t) != "list" {
+	if !mayBeSampled(t) {
 		return nil
 	}
 	s := &sampled{tool: t, name: t.Name}

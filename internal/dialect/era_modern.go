@@ -12,20 +12,23 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
+// methodListen asks for a stream of changes.
+const methodListen = "subscriptions/listen"
+
 // newModern returns MCP 2026-07-28: stateless, every request carries its
 // protocol revision and capabilities, and on HTTP the headers repeat them.
 func newModern(hasVariants bool) *era {
 	return &era{
 		methods: withMCP(map[string]*method{
-			"server/discover":      {op: bridge.OpList, read: readAnything, write: writeDiscover},
-			"tools/list":           {op: bridge.OpList, read: readPage, write: writeModernList},
-			"tools/manifest":       {op: bridge.OpList, read: readManifest, write: writeManifest},
-			"tools/describe":       {op: bridge.OpList, read: readDescribe, write: writeDescribed},
-			methodToolsCall:        {op: bridge.OpCall, read: readMCPCall, write: writeModernResult},
-			"subscriptions/listen": {op: bridge.OpListen, read: readListen, write: writeListen},
-			"tasks/get":            {op: bridge.OpGetTask, read: readGetTask, write: writeTask},
-			"tasks/update":         {op: bridge.OpUpdateTask, read: readUpdateTask, write: writeAcknowledged},
-			"tasks/cancel":         {op: bridge.OpCancelTask, read: readCancelTask, write: writeAcknowledged},
+			"server/discover": {op: bridge.OpList, read: readAnything, write: writeDiscover},
+			"tools/list":      {op: bridge.OpList, read: readPage, write: writeModernList},
+			"tools/manifest":  {op: bridge.OpList, read: readManifest, write: writeManifest},
+			"tools/describe":  {op: bridge.OpList, read: readDescribe, write: writeDescribed},
+			methodToolsCall:   {op: bridge.OpCall, read: readMCPCall, write: writeModernResult},
+			methodListen:      {op: bridge.OpListen, read: readListen, write: writeListen},
+			"tasks/get":       {op: bridge.OpGetTask, read: readGetTask, write: writeTask},
+			"tasks/update":    {op: bridge.OpUpdateTask, read: readUpdateTask, write: writeAcknowledged},
+			"tasks/cancel":    {op: bridge.OpCancelTask, read: readCancelTask, write: writeAcknowledged},
 		}),
 		mirrors:      true,
 		admit:        func(in *Inbound) *errmap.Error { return admitModern(in, hasVariants) },

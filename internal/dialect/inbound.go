@@ -199,6 +199,9 @@ type Inbound struct {
 	ctx context.Context //nolint:containedctx // a message lives as long as its handling
 }
 
+// BeginsAtOnce reports whether the request asks for a stream of changes, which begins when the request does.
+func (in *Inbound) BeginsAtOnce() bool { return in.Message.Method == methodListen }
+
 // Abort ends the work of the request that the message became, because its caller has gone
 // away; for edges that notice it when they send. It does nothing before there is one.
 func (in *Inbound) Abort(cause error) {

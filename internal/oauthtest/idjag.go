@@ -15,6 +15,8 @@ import (
 )
 
 // What the Identity Assertion JWT Authorization Grant is made of (draft-ietf-oauth-identity-assertion-authz-grant-04).
+//
+//nolint:gosec // names of grants and tokens, no credentials
 const (
 	GrantTokenExchange = "urn:ietf:params:oauth:grant-type:token-exchange"
 	GrantJWTBearer     = "urn:ietf:params:oauth:grant-type:jwt-bearer"

@@ -307,7 +307,7 @@ func programsOf(cfg *configv1.Config) *bridge.Programs {
 	}
 	return &bridge.Programs{
 		Limits: program.Limits{
-			Bytes: int(c.GetMaxProgramBytes()), Depth: int(c.GetMaxDepth()), Steps: uint64(c.GetMaxSteps()), //nolint:gosec // not negative
+			Bytes: int(c.GetMaxProgramBytes()), Depth: int(c.GetMaxDepth()), Steps: uint64(c.GetMaxSteps()),
 			Calls: int(c.GetMaxCalls()), Parallel: int(c.GetMaxParallel()), Time: c.GetMaxTime().AsDuration(),
 			Memory: c.GetMaxMemoryBytes(), Result: c.GetMaxMemoryBytes(), // and what any result may have
 		},

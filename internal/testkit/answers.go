@@ -23,87 +23,105 @@ type KeptAnswers interface {
 // some seconds.
 func AnswersContract(t *testing.T, open func(t *testing.T) KeptAnswers) {
 	t.Helper()
-	get := func(t *testing.T, s KeptAnswers, key, want string) (revision uint64) {
-		t.Helper()
-		value, revision, err := s.Get(t.Context(), key)
-		if err != nil || string(value) != want || (revision == 0) != (want == "") {
-			t.Errorf("%s: %q, %d, %v; want %q", key, value, revision, err, want)
-		}
-		return revision
-	}
-	create := func(t *testing.T, s KeptAnswers, key, value string, lifetime time.Duration) (revision uint64) {
-		t.Helper()
-		revision, err := s.Create(t.Context(), key, []byte(value), lifetime)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return revision
-	}
 	for name, test := range map[string]func(t *testing.T, s KeptAnswers){
-		"one is made of a key": func(t *testing.T, s KeptAnswers) {
-			get(t, s, "who.a", "")
-			first := create(t, s, "who.a", "one", time.Hour)
-			if first == 0 || create(t, s, "who.a", "two", time.Hour) != 0 || create(t, s, "who.b", "three", time.Hour) == 0 {
-				t.Error("a key is made twice, or not at all")
-			}
-			if get(t, s, "who.a", "one") != first {
-				t.Error("it has another revision")
-			}
-		},
-		"a change is of one revision": func(t *testing.T, s KeptAnswers) {
-			first := create(t, s, "who.a", "one", time.Hour)
-			second, err := s.Update(t.Context(), "who.a", []byte("two"), first, time.Hour)
-			if err != nil || second <= first {
-				t.Errorf("%d, then %d, %v", first, second, err)
-			}
-			if stale, err := s.Update(t.Context(), "who.a", []byte("three"), first, time.Hour); stale != 0 || err != nil {
-				t.Errorf("an old revision: %d, %v", stale, err)
-			}
-			if err := s.Delete(t.Context(), "who.a", first); err != nil {
-				t.Error(err)
-			}
-			get(t, s, "who.a", "two")
-			if none, err := s.Update(t.Context(), "who.none", []byte("two"), first, time.Hour); none != 0 || err != nil {
-				t.Errorf("a key that is not there: %d, %v", none, err)
-			}
-		},
-		"what is deleted may be made again": func(t *testing.T, s KeptAnswers) {
-			first := create(t, s, "who.a", "one", time.Hour)
-			for range 2 {
-				if err := s.Delete(t.Context(), "who.a", first); err != nil {
-					t.Error(err)
-				}
-			}
-			get(t, s, "who.a", "")
-			if create(t, s, "who.a", "two", time.Hour) == 0 {
-				t.Error("its key is taken")
-			}
-			get(t, s, "who.a", "two")
-		},
-		"what is over is gone": func(t *testing.T, s KeptAnswers) {
-			create(t, s, "who.a", "one", time.Second)
-			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-				if _, revision, _ := s.Get(t.Context(), "who.a"); revision == 0 {
-					break
-				}
-			}
-			get(t, s, "who.a", "")
-		},
-		"of many at once one makes it": func(t *testing.T, s KeptAnswers) {
-			var made atomic.Int64
-			var all sync.WaitGroup
-			for i := range 16 {
-				all.Go(func() {
-					if revision, err := s.Create(t.Context(), "who.a", fmt.Append(nil, i), time.Hour); err == nil && revision > 0 {
-						made.Add(1)
-					}
-				})
-			}
-			if all.Wait(); made.Load() != 1 {
-				t.Errorf("%d made it", made.Load())
-			}
-		},
+		"one is made of a key":              oneIsMadeOfAKey,
+		"a change is of one revision":       aChangeIsOfOneRevision,
+		"what is deleted may be made again": whatIsDeletedMayBeMadeAgain,
+		"what is over is gone":              whatIsOverIsGone,
+		"of many at once one makes it":      ofManyAtOnceOneMakesIt,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
+	}
+}
+
+// getAnswer fails unless a key has a value; none is empty.
+func getAnswer(t *testing.T, s KeptAnswers, key, want string) (revision uint64) {
+	t.Helper()
+	value, revision, err := s.Get(t.Context(), key)
+	if err != nil || string(value) != want || (revision == 0) != (want == "") {
+		t.Errorf("%s: %q, %d, %v; want %q", key, value, revision, err, want)
+	}
+	return revision
+}
+
+func createAnswer(t *testing.T, s KeptAnswers, key, value string, lifetime time.Duration) (revision uint64) {
+	t.Helper()
+	revision, err := s.Create(t.Context(), key, []byte(value), lifetime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return revision
+}
+
+func oneIsMadeOfAKey(t *testing.T, s KeptAnswers) {
+	t.Helper()
+	getAnswer(t, s, "who.a", "")
+	first := createAnswer(t, s, "who.a", "one", time.Hour)
+	if first == 0 || createAnswer(t, s, "who.a", "two", time.Hour) != 0 || createAnswer(t, s, "who.b", "three", time.Hour) == 0 {
+		t.Errorf("a key is made twice, or not at all: revision %d", first)
+	}
+	if getAnswer(t, s, "who.a", "one") != first {
+		t.Errorf("it has not revision %d", first)
+	}
+}
+
+func aChangeIsOfOneRevision(t *testing.T, s KeptAnswers) {
+	t.Helper()
+	first := createAnswer(t, s, "who.a", "one", time.Hour)
+	second, err := s.Update(t.Context(), "who.a", []byte("two"), first, time.Hour)
+	if err != nil || second <= first {
+		t.Errorf("%d, then %d, %v", first, second, err)
+	}
+	if stale, err := s.Update(t.Context(), "who.a", []byte("three"), first, time.Hour); stale != 0 || err != nil {
+		t.Errorf("an old revision: %d, %v", stale, err)
+	}
+	if err := s.Delete(t.Context(), "who.a", first); err != nil {
+		t.Error(err)
+	}
+	getAnswer(t, s, "who.a", "two")
+	if none, err := s.Update(t.Context(), "who.none", []byte("two"), first, time.Hour); none != 0 || err != nil {
+		t.Errorf("a key that is not there: %d, %v", none, err)
+	}
+}
+
+func whatIsDeletedMayBeMadeAgain(t *testing.T, s KeptAnswers) {
+	t.Helper()
+	first := createAnswer(t, s, "who.a", "one", time.Hour)
+	for range 2 {
+		if err := s.Delete(t.Context(), "who.a", first); err != nil {
+			t.Error(err)
+		}
+	}
+	getAnswer(t, s, "who.a", "")
+	if createAnswer(t, s, "who.a", "two", time.Hour) == 0 {
+		t.Errorf("its key is taken after revision %d", first)
+	}
+	getAnswer(t, s, "who.a", "two")
+}
+
+func whatIsOverIsGone(t *testing.T, s KeptAnswers) {
+	t.Helper()
+	createAnswer(t, s, "who.a", "one", time.Second)
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if _, revision, _ := s.Get(t.Context(), "who.a"); revision == 0 {
+			break
+		}
+	}
+	getAnswer(t, s, "who.a", "")
+}
+
+func ofManyAtOnceOneMakesIt(t *testing.T, s KeptAnswers) {
+	t.Helper()
+	var made atomic.Int64
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			if revision, err := s.Create(t.Context(), "who.a", fmt.Append(nil, i), time.Hour); err == nil && revision > 0 {
+				made.Add(1)
+			}
+		})
+	}
+	if all.Wait(); made.Load() != 1 {
+		t.Errorf("%d made it", made.Load())
 	}
 }

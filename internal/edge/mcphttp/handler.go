@@ -118,6 +118,9 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*dialect.Inbou
 		answer.write(w, h.rpc.HandleMessage(r.Context(), in))
 		return nil, form{}
 	}
+	if answer.mayBegin {
+		answer.mayBegin = !in.BeginsAtOnce()
+	}
 	return in, answer
 }
 
@@ -140,10 +143,18 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, form, *e
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) {
 	s, run := h.register(w, r, in, answer)
 	if answer.mayBegin {
-		h.silent.await(&s.silent)
-		defer h.leave(s)
+		h.serveSilent(s, run, answer.asEvent)
+		return
 	}
 	s.writeReply(run(), answer.asEvent)
+}
+
+// serveSilent answers a request of which nothing may be heard for long. It is no part of serve, because what it needs of the stack
+// would be there below each stream of changes that waits.
+func (h *Handler) serveSilent(s *stream, run func() *dialect.Reply, asEvent bool) {
+	h.silent.await(&s.silent)
+	defer h.leave(s)
+	s.writeReply(run(), asEvent)
 }
 
 // register makes the stream of a request and registers it.
@@ -206,7 +217,8 @@ type form struct {
 	// asEvent: an answer without any is an event too.
 	asEvent bool
 	// mayBegin: a stream may begin before there is anything to say. The client named
-	// events: a range of which they are part does not show that it can read them.
+	// events: a range of which they are part does not show that it can read them. Not set for a
+	// stream of changes, which begins at once.
 	mayBegin bool
 }
 
