@@ -71,7 +71,7 @@ func TestSidecarsInARow(t *testing.T) {
 			Tools []json.RawMessage `json:"tools"`
 		} `json:"result"`
 	}
-	if err := json.Unmarshal(modernBody(t, inner.URL("/mcp"), "tools/list", "", `{}`), &compact); err != nil || len(compact.Result.Tools) != 3 {
+	if err := json.Unmarshal(modernBody(t, inner.URL("/mcp"), "tools/list", "", `{}`), &compact); err != nil || len(compact.Result.Tools) != 4 {
 		t.Errorf("the inner sidecar lists %d tools to agents: %v", len(compact.Result.Tools), err)
 	}
 }
