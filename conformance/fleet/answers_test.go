@@ -88,7 +88,7 @@ func TestTheReplicaOfACallWithAKeyIsKilled(t *testing.T) {
 	f.all[0].Wait(t)
 	again := make(chan string, 1)
 	go func() { again <- f.all[1].keyed(t.Context(), "shop.look", "a", "look", testkit.Limit()) }()
-	if said := f.all[1].keyed(t.Context(), "shop.pay", "a", "pay", testkit.Limit()); !strings.Contains(said, "whether the call had its effect is not known") {
+	if said := f.all[1].keyed(t.Context(), "shop.pay", "a", "pay", testkit.Limit()); !strings.Contains(said, "whether it had its effect is not known") {
 		t.Errorf("pay: %s", said)
 	}
 	testkit.Until(t, "it runs again", func() bool { return f.shop.count("Look a") == 2 })
