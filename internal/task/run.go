@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -47,9 +48,10 @@ type run struct {
 	spec   Spec
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	// release ends the timer of the context, overdue is the one behind it.
+	// release ends the timer of the context, overdue is the one behind it, which ends what late holds.
 	release context.CancelFunc
 	overdue *time.Timer
+	late    *atomic.Pointer[run]
 
 	// ended is closed when outcome is set.
 	ended chan struct{}
@@ -82,11 +84,40 @@ func newRun(ctx context.Context, m *Manager, id string, spec Spec) *run {
 		spec.TTL = m.opts.TTL
 	}
 	r := &run{m: m, id: id, spec: spec, message: clip(spec.Message), ended: make(chan struct{}), mayRunAgain: len(spec.Again) > 0}
-	var detached context.Context
-	detached, r.release = context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), runKey{}, r), spec.Timeout)
-	r.ctx, r.cancel = context.WithCancelCause(detached)
-	r.overdue = time.AfterFunc(spec.Timeout+Grace, r.expire)
+	var limited context.Context
+	limited, r.release = detach(context.WithValue(ctx, runKey{}, r), spec.Timeout)
+	r.ctx, r.cancel = context.WithCancelCause(limited)
+	late := &atomic.Pointer[run]{}
+	late.Store(r)
+	r.late, r.overdue = late, time.AfterFunc(spec.Timeout+Grace, func() {
+		if r := late.Load(); r != nil {
+			r.expire()
+		}
+	})
 	return r
+}
+
+// detach returns a context with the values of ctx that ends after limit. The runtime may keep a timer that was stopped until it
+// would have fired, so the timer does not refer to ctx.
+func detach(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	timed, release := context.WithTimeout(context.Background(), limit)
+	return detached{timed, context.WithoutCancel(ctx)}, release
+}
+
+// detached is a context of a time limit with the values of another one.
+type detached struct {
+	context.Context //nolint:containedctx // it is one
+
+	values context.Context //nolint:containedctx // what the request brought along, long after it
+}
+
+// Value implements [context.Context].
+func (c detached) Value(key any) any {
+	// The limit first: it knows only itself, and so is cancelled with the work without a goroutine.
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.values.Value(key)
 }
 
 // do runs the work to its end. It is the one place that recovers from its panics.
@@ -140,6 +171,7 @@ func BeginWith(ctx context.Context, again []byte) error {
 // close frees what the run holds. Its work has returned, or was not begun.
 func (r *run) close() {
 	r.overdue.Stop()
+	r.late.Store(nil)
 	r.mu.Lock()
 	if r.showing != nil {
 		r.showing.Stop()
@@ -289,7 +321,7 @@ func (r *run) show() {
 // write changes the record as its owner, also where the context of the work has ended.
 // Its error is [ErrTaken] where another process owns it.
 func (r *run) write(f func(*Record) bool) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), storeTimeout)
+	ctx, cancel := detach(r.ctx, storeTimeout)
 	defer cancel()
 	taken := false
 	err := r.m.change(ctx, r.id, func(record *Record) bool {

@@ -427,8 +427,8 @@ func TestAStoreThatSaysMore(t *testing.T) {
 }
 
 // TestWorkLeavesNothingBehind: what a request brought along is freed with its
-// work, not when the work's time would have been over. The runtime may hold on to
-// some timers that were stopped.
+// work, not when the work's time would have been over, although the runtime may
+// hold on to timers that were stopped.
 func TestWorkLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	type key struct{}
@@ -452,7 +452,8 @@ func TestWorkLeavesNothingBehind(t *testing.T) {
 			left++
 		}
 	}
-	if left > requests/2 {
+	// The last ones may be on a stack that is not used any longer.
+	if left > requests/20 {
 		t.Errorf("%d of %d are still held", left, requests)
 	}
 	runtime.KeepAlive(m)
