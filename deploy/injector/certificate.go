@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -39,7 +38,8 @@ var ErrConflict = errors.New("another replica was faster")
 
 // Certificate is a serving certificate with the CAs that clients trust, all PEM.
 // Each certificate has a separate CA, whose key is never stored. The bundle has the
-// former CA too, so that replicas may change over one after the other.
+// former CA too, so that replicas may change over one after the other, also where
+// the store has lost it.
 type Certificate struct{ Bundle, Chain, Key []byte }
 
 // Store keeps the certificate for all replicas.
@@ -69,6 +69,8 @@ type Rotator struct {
 	Interval time.Duration
 
 	serving atomic.Pointer[tls.Certificate]
+	// trusted is the bundle of what is served.
+	trusted []byte
 }
 
 // NeedLeaderElection is false: every replica serves.
@@ -107,7 +109,7 @@ func (r *Rotator) Ensure(ctx context.Context) error {
 		}
 		pair, why := r.usable(c, time.Now())
 		if why != "" {
-			if c, err = issue(time.Now(), r.Names, c.Bundle); err != nil {
+			if c, err = issue(time.Now(), r.Names, c.Bundle, r.trusted); err != nil {
 				return fmt.Errorf("make a certificate: %w", err)
 			}
 			if err = r.Store.Save(ctx, c, version); errors.Is(err, ErrConflict) {
@@ -126,6 +128,7 @@ func (r *Rotator) Ensure(ctx context.Context) error {
 		if err := r.Trust.Set(ctx, c.Bundle); err != nil {
 			return fmt.Errorf("publish the CA: %w", err)
 		}
+		r.trusted = c.Bundle
 		r.serving.Store(pair)
 		r.Metrics.certificate(pair.Leaf.NotAfter)
 		return nil
@@ -160,8 +163,8 @@ func (r *Rotator) usable(c Certificate, now time.Time) (*tls.Certificate, string
 	return &pair, ""
 }
 
-// issue makes a CA and one certificate of it. The CA's key is dropped.
-func issue(now time.Time, names []string, former []byte) (Certificate, error) {
+// issue makes a CA and one certificate of it. The CA's key is dropped. The newest CA of each former bundle stays trusted.
+func issue(now time.Time, names []string, former ...[]byte) (Certificate, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return Certificate{}, err
@@ -205,9 +208,14 @@ func issue(now time.Time, names []string, former []byte) (Certificate, error) {
 	if err != nil {
 		return Certificate{}, err
 	}
-	caPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER})
+	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER})
+	for _, f := range former {
+		if one := newest(f, now); !bytes.Contains(bundle, one) {
+			bundle = append(bundle, one...)
+		}
+	}
 	return Certificate{
-		Bundle: slices.Concat(caPEM, newest(former, now)),
+		Bundle: bundle,
 		Chain:  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leafDER}),
 		Key:    pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}),
 	}, nil
@@ -223,5 +231,5 @@ func newest(bundle []byte, now time.Time) []byte {
 	if err != nil || now.After(c.NotAfter) {
 		return nil
 	}
-	return bytes.TrimSpace(pem.EncodeToMemory(block))
+	return pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -133,8 +135,8 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// TestRotationFaults: what is not usable is replaced, a replica that lost the race takes the
-// winner's, and while the API server is away the present certificate is served.
+// TestRotationFaults: what is not usable is replaced, while clients go on to trust the replica that has not seen it yet. A replica
+// that lost the race takes the winner's, and while the API server is away the present certificate is served.
 func TestRotationFaults(t *testing.T) {
 	t.Parallel()
 	s := new(shelf)
@@ -176,6 +178,10 @@ func TestRotationFaults(t *testing.T) {
 			t.Errorf("%s: was not replaced", name)
 		}
 		trusted(t, s, first)
+		trusted(t, s, second)
+		if err := second.Ensure(t.Context()); err != nil || !trusted(t, s, first).Equal(trusted(t, s, second)) {
+			t.Errorf("%s: the other replica serves another certificate (%v)", name, err)
+		}
 	}
 }
 
@@ -212,7 +218,8 @@ func TestFilesOfOthers(t *testing.T) {
 		t.Error("files that are not there are accepted")
 	}
 	want := write()
-	get, watcher, err := certificates(t.Context(), nil, o, nil, nil)
+	m := testMetrics(t)
+	get, watcher, err := certificates(t.Context(), nil, o, nil, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,6 +230,9 @@ func TestFilesOfOthers(t *testing.T) {
 		c, err := get(nil)
 		if err == nil && !bytes.Equal(c.Certificate[0], want.Raw) {
 			err = errors.New("another certificate")
+		}
+		if end := testutil.ToFloat64(m.certificateNotAfter); err == nil && end != float64(want.NotAfter.Unix()) {
+			err = fmt.Errorf("the metric says that it ends at %v", end)
 		}
 		return err
 	}

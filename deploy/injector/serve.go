@@ -162,6 +162,11 @@ func certificates(ctx context.Context, direct client.Client, o Options, audit *A
 		if err != nil {
 			return nil, nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
 		}
+		watcher.RegisterCallback(func(c tls.Certificate) {
+			if c.Leaf != nil {
+				m.certificate(c.Leaf.NotAfter)
+			}
+		})
 		return watcher.GetCertificate, watcher, nil
 	}
 	r := &Rotator{
