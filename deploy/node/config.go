@@ -63,7 +63,7 @@ containerRuntimeEndpoint: unix://%s
 cgroupDriver: cgroupfs
 cgroupRoot: /%s
 failSwapOn: false
-clusterDNS: [10.96.0.10]
+clusterDNS: [%s]
 clusterDomain: cluster.local
 address: %s
 port: 11250
@@ -78,7 +78,7 @@ cgroupsPerQOS: true
 evictionHard: {memory.available: 10Mi, nodefs.available: "1%%", imagefs.available: "1%%"}
 imageGCHighThresholdPercent: 100 # images are loaded once and cannot be pulled, however full the disk is
 syncFrequency: 5s
-`, n.socket(), cgroup, Address, n.PodLogs(), filepath.Join(n.state, "plugins"))
+`, n.socket(), cgroup, namesAddress, Address, n.PodLogs(), filepath.Join(n.state, "plugins"))
 }
 
 func kubeconfigText(token string) string {

@@ -11,8 +11,8 @@ import (
 )
 
 // StartControllers starts what makes the pods of Deployments, StatefulSets and Jobs, gives them to the
-// node, and keeps the endpoints of Services. Without it, the creator of a pod sets
-// its node. It must be called at most once.
+// node, binds their volumes, keeps the endpoints of Services and answers for their names. Without it, the creator
+// of a pod sets its node. It must be called at most once.
 func (n *Node) StartControllers(ctx context.Context, k Kubernetes) error {
 	for _, program := range []struct {
 		name, path, port string
@@ -22,7 +22,7 @@ func (n *Node) StartControllers(ctx context.Context, k Kubernetes) error {
 		{"kube-controller-manager", k.ControllerManager, "10257", []string{
 			"--controllers", "deployment-controller,replicaset-controller,statefulset-controller,job-controller,cronjob-controller," +
 				"endpointslice-controller,node-lifecycle-controller,disruption-controller,serviceaccount-controller,root-ca-certificate-publisher-controller," +
-				"namespace-controller",
+				"namespace-controller,persistentvolume-binder-controller",
 			"--root-ca-file", filepath.Join(n.state, "api", "apiserver.crt"), // it has the CA behind its certificate
 		}},
 		{"kube-scheduler", k.Scheduler, "10259", nil},
@@ -37,6 +37,9 @@ func (n *Node) StartControllers(ctx context.Context, k Kubernetes) error {
 		if err := d.await(ctx, startTimeout, func(ctx context.Context) error { return n.api.check(ctx, health) }); err != nil {
 			return fmt.Errorf("node: %w", err)
 		}
+	}
+	if err := n.serveNames(ctx); err != nil {
+		return fmt.Errorf("node: names of Services: %w", err)
 	}
 	return nil
 }

@@ -57,6 +57,8 @@ type Node struct {
 	api     *API
 	// inward listens for pods that call the API server.
 	inward net.Listener
+	// names answers for the names of Services.
+	names net.PacketConn
 }
 
 // Start starts a node inside the namespaces of Enter.
@@ -85,6 +87,9 @@ func (n *Node) Close() {
 	if n.inward != nil {
 		_ = n.inward.Close()
 	}
+	if n.names != nil {
+		_ = n.names.Close()
+	}
 }
 
 // Environment is what kubectl needs to be the administrator of the node.
@@ -112,6 +117,7 @@ func (n *Node) prepare(context.Context, Options) error {
 		{"address", "add", Address + "/24", "dev", bridgeName},
 		{"link", "set", bridgeName, "up"},
 		{"address", "add", serviceAddress + "/32", "dev", bridgeName},
+		{"address", "add", namesAddress + "/32", "dev", bridgeName},
 		{"route", "add", "default", "dev", bridgeName}, // leads nowhere; some code asks whether there is one
 	} {
 		if err := run("ip", args...); err != nil {

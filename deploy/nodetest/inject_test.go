@@ -113,6 +113,7 @@ func testInjection(t *testing.T, n *node.Node, p prepared, r *result) {
 	r.injection = "injected, also when one of two replicas was killed; every Job completed; refused pods started without the sidecar, with an event; " +
 		"missed pods were reported, and evicted where they asked for it; no right was missing"
 	t.Run("rollout", func(t *testing.T) { f.testRollout(t, r) })
+	t.Run("spread", func(t *testing.T) { f.testSpread(t, r) })
 	f.clear(t)
 	for _, replica := range f.replicas {
 		if log := replica.log.String(); strings.Contains(log, "forbidden") || strings.Contains(log, "sweep failed") {

@@ -36,6 +36,7 @@ func TestNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("five commands", func(t *testing.T) { testPage(t, n, p, r) })
+	t.Run("renewal", func(t *testing.T) { testRenewal(t, n, p, r) })
 	t.Run("injection", func(t *testing.T) { testInjection(t, n, p, r) })
 	t.Run("rolling update", func(t *testing.T) { testRollout(t, n, p, r) })
 	if *document != "" && !t.Failed() {

@@ -34,7 +34,7 @@ type result struct {
 	front, page string
 	figures     []figure
 
-	rollout, injection, injectedRollout string
+	rollout, injection, injectedRollout, renewal, spread string
 }
 
 func newResult() *result { return &result{executions: make([]int, 2)} }
@@ -64,6 +64,8 @@ func (r *result) write(t *testing.T, path string) {
 		{"[five commands](five-commands.md), with kubectl, the injector in its pods", r.page},
 		{"the injector's webhook, by URL, under RBAC: a labelled Deployment, StatefulSet, Job, CronJob and bare pod; refusals; pods that were missed", r.injection},
 		{"two rolling updates of a Deployment with injected sidecars, under load", r.injectedRollout},
+		{"a sidecar whose backend is `dns:///` and the name of a headless Service with two pods, of which one is deleted", r.spread},
+		{"the injector in its pods with the component `cert-manager`, whose Secret is replaced as cert-manager does", r.renewal},
 		{"two rolling updates of three replicas that share state, clients of every revision", r.rollout},
 	}
 	var b strings.Builder
@@ -75,7 +77,7 @@ func (r *result) write(t *testing.T, path string) {
 		fmt.Fprintf(&b, "| %s | %s |\n", row[0], row[1])
 	}
 	r.writeFigures(t, &b)
-	b.WriteString("\nRolling updates and injected pods are made by the controllers. For all other tests there is no scheduler and no controller manager: the test creates\n" +
+	b.WriteString("\nRolling updates and injected pods are made by the controllers, and the names of Services are those of a resolver of the test. For all other tests there is no scheduler and no controller manager: the test creates\n" +
 		"the pods of the Deployments itself and sets their node. NATS runs beside the node, as three processes.\n" +
 		"The API server validates NetworkPolicy, PodDisruptionBudget, PodMonitor, HTTPRoute and GRPCRoute against their definitions; nothing enforces them.\n")
 	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {

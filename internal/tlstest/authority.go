@@ -35,6 +35,13 @@ type Authority struct {
 func NewAuthority(tb testing.TB) *Authority {
 	tb.Helper()
 	a := &Authority{key: newKey(tb), Pool: x509.NewCertPool(), File: filepath.Join(tb.TempDir(), "ca.pem")}
+	a.Renew(tb)
+	return a
+}
+
+// Renew writes another certificate of the same key over the authority's own. What was issued before remains valid.
+func (a *Authority) Renew(tb testing.TB) {
+	tb.Helper()
 	template := &x509.Certificate{
 		SerialNumber: serial(tb), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
@@ -45,7 +52,6 @@ func NewAuthority(tb testing.TB) *Authority {
 	check(tb, err)
 	a.Pool.AddCert(a.cert)
 	write(tb, a.File, "CERTIFICATE", der)
-	return a
 }
 
 // Leaf is what a certificate is to say.
