@@ -33,6 +33,8 @@ const (
 	repository       = "registry.example/outrigger"
 	// newer is the version of the sidecar that an upgrade brings. The former is that of `make image`.
 	newer = "0.2.0-test"
+	// natsImage is of the module that go.mod names.
+	natsImage = repository + "/nats-server:test"
 )
 
 // prepared is what the tests need inside.
@@ -135,8 +137,11 @@ func prepare(ctx context.Context, work string) (p prepared, err error) {
 	}{
 		{pause, filepath.Dir(pauseName), pauseTag},
 		{image.Sidecar("../..", newer, "test"), repository, newer},
+		{image.Program{Name: "nats-server", Dir: ".", Package: "github.com/nats-io/nats-server/v2"}, repository, "test"},
 	} {
-		built, err := image.Build(ctx, one.program, image.Options{Repository: one.repository, Version: one.version, Time: time.Unix(0, 0), Out: work})
+		built, err := image.Build(ctx, one.program, image.Options{
+			Repository: one.repository, Version: one.version, Time: time.Unix(0, 0), Out: work, Platforms: image.DefaultPlatforms()[:1],
+		})
 		if err != nil {
 			return p, err
 		}

@@ -18,13 +18,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
@@ -41,8 +41,8 @@ const (
 	// webhookAddress is where the API server finds the webhook: it listens on loopback only, so no pod reaches it, and
 	// the injector runs beside the node.
 	webhookAddress, healthAddress = "127.0.0.1:9443", "127.0.0.1:9444"
-	// helmLimit bounds one command of Helm.
-	helmLimit = 4 * time.Minute
+	// helmLimit bounds one command of Helm, and rollLimit one that has NATS servers leave one after the other, each in half a minute.
+	helmLimit, rollLimit = 4 * time.Minute, 10 * time.Minute
 	// token is the secret of the only caller.
 	token = "a-token-of-this-test"
 )
@@ -117,7 +117,7 @@ func (o object) path(t *testing.T, namespace string) string {
 	if !strings.Contains(version, "/") {
 		root = "/api/" + version
 	}
-	if !slices.Contains([]string{"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "MutatingWebhookConfiguration"}, kind) {
+	if !slices.Contains([]string{"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "MutatingWebhookConfiguration", "PersistentVolume"}, kind) {
 		if in, ok := o.meta()["namespace"].(string); ok {
 			namespace = in
 		}
@@ -465,14 +465,16 @@ func (c *cluster) clear(t *testing.T, namespace string) {
 	}
 }
 
-// testTeam installs a team's chart, whose pods keep their state in NATS servers that are there, upgrades it to a newer release
-// of the sidecar, and rolls it back. What the newer release has stored, the former one reads.
+// testTeam installs a team's chart, whose pods keep their state in the NATS servers of the chart outrigger, upgrades it to a newer
+// release of the sidecar, and rolls it back. What the newer release has stored, the former one reads. An upgrade that replaces the
+// servers loses nothing.
 func (c *cluster) testTeam(t *testing.T) {
-	c.startNATS(t)
+	c.makeSecrets(t)
+	state := c.installNATS(t)
 	v := parse(t, `
 outrigger-sidecar:
   stateKeySecret: outrigger-state
-  nats: {address: "nats://`+node.Address+`:4222", copies: 1}
+  nats: {address: "`+state.address+`"}
   config: {tools: [{method: outrigger.demo.v1.Lab/Sleep, tool: {task_support: optional}}]}
 `)
 	cfg := c.helm(t, fleet)
@@ -486,19 +488,18 @@ outrigger-sidecar:
 	if err := os.WriteFile(tokens, []byte(token), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sidecar := func(args ...string) string {
+	sidecarAt := func(p podInfo, args ...string) (out string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, c.p.Sidecar, append(args, "--server", "http://"+c.pods(t)[0].ip+":8080", "--token-file", tokens, "--insecure-token")...)
-		var stderr strings.Builder
-		cmd.Stderr = &stderr
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%v: %v\n%s%s", args, err, out, stderr.String())
-		}
-		return string(out)
+		// While NATS servers elect a leader, an answer may be UNAVAILABLE, and say that the call may be made again.
+		testkit.Try(t, strings.Join(args, " "), func() (err error) {
+			if out, err = c.ask(t, tokens, p, args...); err != nil && !strings.Contains(out, `"retryable": true`) {
+				t.Fatal(err)
+			}
+			return err
+		})
+		return out
 	}
+	sidecar := func(args ...string) string { t.Helper(); return sidecarAt(c.pods(t)[0], args...) }
 	run := func(nonce string) string {
 		t.Helper()
 		var task struct {
@@ -530,6 +531,13 @@ outrigger-sidecar:
 		t.Errorf("the newer release says of the former one's task: %s", text)
 	}
 	second := run("newer")
+	// While the servers are replaced, sidecars go on: a task begins before and ends after.
+	state.upgrade(t, func() { run("meanwhile") })
+	for _, p := range c.pods(t) {
+		if text := sidecarAt(p, "task", "wait", second); !strings.Contains(text, "newer") {
+			t.Errorf("after the upgrade of NATS, %s says of a task: %s", p.name, text)
+		}
+	}
 
 	rollback := action.NewRollback(cfg)
 	rollback.Version, rollback.Wait, rollback.Timeout = 1, true, helmLimit
@@ -573,11 +581,145 @@ outrigger-sidecar:
 	for _, o := range objects(t, made.Manifest) {
 		c.gone(t, o, fleet)
 	}
+	state.uninstall(t)
 	c.clear(t, fleet)
 }
 
-// startNATS starts a server beside the node, and makes the Secrets that a team makes.
-func (c *cluster) startNATS(t *testing.T) {
+// ask runs a command of the sidecar against that of a pod, and returns what it prints.
+func (c *cluster) ask(t *testing.T, tokens string, p podInfo, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.p.Sidecar, append(args, "--server", "http://"+p.ip+":8080", "--token-file", tokens, "--insecure-token")...)
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			out = append(out, exit.Stderr...)
+		}
+		err = fmt.Errorf("%v: %w\n%s", args, err, out)
+	}
+	return string(out), err
+}
+
+// natsRelease is the chart outrigger with NATS servers and nothing else.
+type natsRelease struct {
+	c       *cluster
+	cfg     *action.Configuration
+	values  values
+	address string
+	made    string
+}
+
+// installNATS installs NATS for the team, as docs/helm.md does. The volumes are folders of this machine, which a cluster would make.
+func (c *cluster) installNATS(t *testing.T) *natsRelease {
+	t.Helper()
+	for n := range 3 {
+		folder := filepath.Join(t.TempDir(), "data")
+		// Kubernetes sets no owner of such a volume.
+		if err := errors.Join(os.Mkdir(folder, 0o700), os.Chown(folder, 1000, 1000), open(folder)); err != nil {
+			t.Fatal(err)
+		}
+		c.apply(t, object{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": values{"name": fmt.Sprintf("volume-%d", n)}, "spec": values{
+			"capacity": values{"storage": "4Gi"}, "accessModes": []any{"ReadWriteOnce"}, "persistentVolumeReclaimPolicy": "Retain",
+			"hostPath": values{"path": folder, "type": "Directory"},
+		}}, "", false)
+	}
+	r := &natsRelease{c: c, cfg: c.helm(t, fleet), values: parse(t, `{injector: {enabled: false}, nats: {enabled: true, antiAffinity: preferred, image: "`+natsImage+`"}}`)}
+	install := action.NewInstall(r.cfg)
+	install.ReleaseName, install.Namespace, install.PostRenderer, install.Wait, install.Timeout = "state", fleet, inRoot{}, true, helmLimit
+	made, err := install.Run(at(t, "outrigger", "0.1.0"), r.values)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, c.events(t))
+	}
+	r.made = made.Manifest
+	if r.address = regexp.MustCompile(`nats://\S+`).FindString(made.Info.Notes); strings.Count(r.address, ",") != 2 {
+		t.Fatalf("the notes have the address %q, want three servers:\n%s", r.address, made.Info.Notes)
+	}
+	return r
+}
+
+// open lets other users through the folders above one that a test has made.
+func open(folder string) error {
+	var errs []error
+	for up := filepath.Dir(folder); up != os.TempDir() && up != "/"; up = filepath.Dir(up) {
+		errs = append(errs, os.Chmod(up, 0o755))
+	}
+	return errors.Join(errs...)
+}
+
+// inRoot is a post-renderer that finds the program where the image of this test has it.
+type inRoot struct{}
+
+func (inRoot) Run(manifests *bytes.Buffer) (*bytes.Buffer, error) {
+	const name = "            - name: POD_NAME\n"
+	if n := strings.Count(manifests.String(), name); n != 1 {
+		return nil, fmt.Errorf("%d containers have POD_NAME, want 1", n)
+	}
+	return bytes.NewBufferString(strings.Replace(manifests.String(), name, "            - {name: PATH, value: /}\n"+name, 1)), nil
+}
+
+// servers are the pods of NATS, by their names, with their identities.
+func (r *natsRelease) servers(t *testing.T) map[string]string {
+	t.Helper()
+	var list struct {
+		Items []struct{ Metadata struct{ Name, UID string } }
+	}
+	if err := r.c.n.API().Get(t.Context(), "/api/v1/namespaces/"+fleet+"/pods?labelSelector=app.kubernetes.io%2Fname%3Doutrigger-nats", &list); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, p := range list.Items {
+		out[p.Metadata.Name] = p.Metadata.UID
+	}
+	return out
+}
+
+// upgrade upgrades the release such that each server is replaced, and does something meanwhile.
+func (r *natsRelease) upgrade(t *testing.T, meanwhile func()) {
+	t.Helper()
+	before := r.servers(t)
+	r.values["nats"].(map[string]any)["resources"] = parse(t, `{requests: {cpu: 100m, memory: 128Mi}, limits: {memory: 640Mi}}`)
+	upgrade := action.NewUpgrade(r.cfg)
+	upgrade.Namespace, upgrade.PostRenderer, upgrade.Wait, upgrade.Timeout = fleet, inRoot{}, true, rollLimit
+	done := make(chan error, 1)
+	newer := at(t, "outrigger", "0.2.0")
+	go func() {
+		_, err := upgrade.Run("state", newer, r.values)
+		done <- err
+	}()
+	for n := 0; ; n++ {
+		meanwhile()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatalf("%v\n%s", err, r.c.events(t))
+			}
+			after := r.servers(t)
+			for name, uid := range before {
+				if after[name] == "" || after[name] == uid {
+					t.Errorf("%s was not replaced: %s, then %s", name, uid, after[name])
+				}
+			}
+			t.Logf("NATS: %d servers replaced, %d tasks meanwhile", len(after), n+1)
+			return
+		default:
+		}
+	}
+}
+
+func (r *natsRelease) uninstall(t *testing.T) {
+	t.Helper()
+	if _, err := action.NewUninstall(r.cfg).Run("state"); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects(t, r.made) {
+		r.c.gone(t, o, fleet)
+	}
+}
+
+// makeSecrets makes those that a team makes.
+func (c *cluster) makeSecrets(t *testing.T) {
 	t.Helper()
 	user, err := nkeys.CreateUser()
 	if err != nil {
@@ -591,24 +733,12 @@ func (c *cluster) startNATS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := server.NewServer(&server.Options{
-		Host: node.Address, Port: 4222, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, MaxPayload: 8 << 20,
-		Nkeys: []*server.NkeyUser{{Nkey: public}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(time.Minute) {
-		t.Fatal("NATS does not start")
-	}
 	sum := sha256.Sum256([]byte(token))
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // it never fails
 	for name, data := range map[string]values{
 		"outrigger-callers": {"callers.yaml": fmt.Sprintf("callers:\n  - name: agent\n    token_sha256: [%s]\n    tools: [\"*\"]\n", hex.EncodeToString(sum[:]))},
-		"outrigger-nats":    {"user.nk": string(seed) + "\n"},
+		"outrigger-nats":    {"user.nk": string(seed) + "\n", "user.pub": public},
 		"outrigger-state":   {"state.key": base64.StdEncoding.EncodeToString(key) + "\n"},
 	} {
 		c.apply(t, object{"apiVersion": "v1", "kind": "Secret", "metadata": values{"name": name}, "stringData": data}, fleet, false)
@@ -617,7 +747,7 @@ func (c *cluster) startNATS(t *testing.T) {
 
 type podInfo struct{ name, ip, image string }
 
-// pods are those that are ready and not about to end.
+// pods are those of the team that are ready and not about to end.
 func (c *cluster) pods(t *testing.T) []podInfo {
 	t.Helper()
 	var list struct {
@@ -630,7 +760,7 @@ func (c *cluster) pods(t *testing.T) []podInfo {
 			}
 		}
 	}
-	if err := c.n.API().Get(t.Context(), "/api/v1/namespaces/"+fleet+"/pods", &list); err != nil {
+	if err := c.n.API().Get(t.Context(), "/api/v1/namespaces/"+fleet+"/pods?labelSelector=app.kubernetes.io%2Fname%3Dfleet", &list); err != nil {
 		t.Fatal(err)
 	}
 	var out []podInfo
