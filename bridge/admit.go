@@ -206,8 +206,10 @@ type Rules interface {
 	// is any.
 	Asks(rule string) (policy.Asks, bool)
 	HasApprovals() bool
-	// TreatsResults reports whether there is a View for a caller and a tool.
+	// TreatsResults reports whether there is a View for a caller and a tool. ResultsKey identifies all views of a caller in this process;
+	// empty where it sees everything.
 	TreatsResults() bool
+	ResultsKey(who *identity.Identity) string
 	// Unrecorded are fields whose values records leave out; nil for none. UnrecordedPaths are such fields of a tool's results, by
 	// their paths.
 	Unrecorded() *redact.Others

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,8 +87,10 @@ func (a *answers) claim(ctx context.Context, c *toolCall) *errmap.Error {
 	timeout := a.deadlines.timeout(c)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	// No two claims have the same time, not even those of replicas that are asked at once: letGo tells its claim from another by that.
+	until := time.Now().Add(timeout + answerGrace + rand.N(time.Second))
 	mine := &claimed{key: a.answerKey(c), record: &statev1.AnswerRecord{
-		Request: a.request(c), View: a.rulebook.kept(ctx, c.tool), RunningUntil: timestamppb.New(time.Now().Add(timeout + answerGrace)),
+		Request: a.request(c), View: a.rulebook.kept(ctx, c.tool), RunningUntil: timestamppb.New(until),
 	}}
 	value, err := proto.Marshal(mine.record)
 	if err != nil {

@@ -342,10 +342,14 @@ func (a *approvals) required(c *toolCall, r *statev1.ApprovalRecord) *errmap.Err
 	return out
 }
 
-// isTask reports whether a call can wait as a task: its caller knows tasks, and nothing in it ends with its request.
+// isTask reports whether a call can wait as a task: its caller knows tasks, and nothing in it ends with its request. One that continues
+// something, be it an operation or a dialogue with a native backend, is a step of its caller.
 func (a *approvals) isTask(ctx context.Context, c *toolCall) bool {
 	t := a.tasks
-	if t.manager == nil || !c.isJSON() || c.tool.Native || c.tool.Operation != nil || c.tool.Continues != catalog.NoContinuation || c.req.Items != nil {
+	if t.manager == nil || !c.isJSON() || c.tool.Continues != catalog.NoContinuation || c.req.Items != nil {
+		return false
+	}
+	if c.tool.Native && (c.tool.TaskSupport == catalog.TaskRequired || len(c.req.InputResponses) > 0 || len(c.state.backend) > 0) {
 		return false
 	}
 	if !c.req.Context.GetCapabilities().GetTasks() || t.sender.of(c).OnBehalf != nil || backend.HasAuthorization(ctx) {
@@ -357,6 +361,9 @@ func (a *approvals) isTask(ctx context.Context, c *toolCall) bool {
 // startTask makes the call a task that waits. It reports false if the call is too large to be kept.
 func (a *approvals) startTask(ctx context.Context, c *toolCall, of *approval.Call, r *statev1.ApprovalRecord) (isTask bool, err *errmap.Error) {
 	t := a.tasks
+	if c.tool.Native {
+		c.wire = c.arguments()
+	}
 	c.wire = bytes.Clone(c.wire) // the task keeps it
 	c.pooled = false
 	call := t.prepared(ctx, c, t.taskLine(c))
@@ -407,7 +414,7 @@ func whoOf(ctx context.Context, req *Request) *statev1.TaskCaller {
 func (a *approvals) waiting(c *toolCall, call *statev1.TaskCall, line *taskLine, w *waitingCall) (work task.Run, waits func() bool, view func() string) {
 	t := a.tasks
 	own := ofPrepared(call, c.tool, c.catalog, t.sender.of(c).Metadata.OfCall(c.req.Header).Clone())
-	own.fit.mask, own.req.Tool, own.req.Through, own.req.Span = c.fit.mask, c.req.Tool, c.req.Through, c.req.Span
+	own.fit.mask, own.req.Tool, own.req.Through, own.req.Names, own.req.Span = c.fit.mask, c.req.Tool, c.req.Through, c.req.Names, c.req.Span
 	return t.runTask(a.held(own, w), line, 0), w.waits, func() string { return own.madeFor(call.GetView()) }
 }
 

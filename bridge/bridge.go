@@ -476,6 +476,15 @@ func (b *Bridge) MayRun(ctx context.Context, op Op) *errmap.Error {
 	return b.parts.directory.permits(ctx, op, nil)
 }
 
+// ResultsKey identifies what the caller in ctx sees of results now, in this process; empty where that is everything. What is kept of
+// several tools is made for it.
+func (b *Bridge) ResultsKey(ctx context.Context) string {
+	if rules := b.parts.rulebook.rules; rules != nil {
+		return rules.ResultsKey(identity.FromContext(ctx))
+	}
+	return ""
+}
+
 // MayUseAll reports whether the caller in ctx may use every tool.
 func (b *Bridge) MayUseAll(ctx context.Context) bool { return b.parts.directory.mayUseAll(ctx) }
 

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -58,6 +59,17 @@ func (n *natives) call(ctx context.Context, c *toolCall) *errmap.Error {
 		return err
 	}
 	return n.settleOutcome(ctx, c, outcome)
+}
+
+// nativeCallOf is what a native backend is sent of a request beside the arguments, as a task keeps it: the client cannot be asked by then,
+// and has a task.
+func nativeCallOf(req *Request) *statev1.NativeCall {
+	out := &statev1.NativeCall{MetaJson: bytes.Clone(req.Meta)}
+	if req.Context != nil {
+		out.Context = proto.CloneOf(req.Context)
+		out.Context.Capabilities = nil
+	}
+	return out
 }
 
 // callNative has a native backend run a tool, and repeats that where it may be
@@ -108,6 +120,10 @@ func (n *natives) settleOutcome(ctx context.Context, c *toolCall, outcome *outri
 			return err
 		}
 	case *outriggerv1.ToolOutcome_InputRequired:
+		if c.approved.hasWaited() {
+			return errmap.Because(errmap.InvalidToolOutput, "the tool asks its caller something, and a task that waited for approval cannot; "+
+				"call without the tasks capability, and come back with the handle once others approved")
+		}
 		if err := n.settleInput(c, o.InputRequired); err != nil {
 			return err
 		}

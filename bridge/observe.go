@@ -442,8 +442,15 @@ func (w *documents) end(d *trail.CallDocument, resp *Response, code errmap.Code)
 	d.Found(resp.Tool)
 	var result trail.Payload
 	isResult := resp.isResult(code)
-	if isResult {
+	switch {
+	case isResult:
 		result = resp.payload(w.payloads, w.trail.MaxPayloadBytes())
+	case resp.Err == nil && resp.Outcome.GetResult().GetError() != nil:
+		// A native tool says itself how it failed: all of that is its result.
+		isResult = true
+		if result = (trail.Payload{Size: resp.size()}); result.Size <= w.trail.MaxPayloadBytes() {
+			result = w.payloads.Result(resp.Tool, messageJSON(resp.Outcome))
+		}
 	}
 	var failure []byte
 	var secrets []redact.Names

@@ -1011,9 +1011,12 @@ type approvedCall struct {
 	await func(ctx context.Context, report func(string)) *errmap.Error
 }
 
+// hasWaited reports whether the call waited as a task, which has no one to ask.
+func (a *approvedCall) hasWaited() bool { return a != nil && a.await != nil }
+
 // wait waits until the call may run. Most calls do not wait.
 func (a *approvedCall) wait(ctx context.Context, report func(string)) *errmap.Error {
-	if a == nil || a.await == nil {
+	if !a.hasWaited() {
 		return nil
 	}
 	return a.await(ctx, report)

@@ -114,6 +114,9 @@ func (t *tasks) prepared(ctx context.Context, c *toolCall, line *taskLine) *stat
 	if t.sender.treats() {
 		out.Identity, out.View = identityAgain(identity.FromContext(ctx)), t.rulebook.kept(ctx, c.tool)
 	}
+	if c.tool.Native {
+		out.Native = nativeCallOf(c.req)
+	}
 	if in := c.input; in != nil {
 		out.HasFirst, out.Header, out.Items = in.hasFirst, bytes.Clone(in.header), in.keptItems()
 	}
@@ -158,6 +161,11 @@ func ofPrepared(call *statev1.TaskCall, tool *catalog.Tool, cat *catalog.Catalog
 				Fields: call.GetFields(), Budget: int(call.GetBudget()), ForModel: call.GetForModel(), StreamTime: time.Duration(call.GetStreamTime()),
 			},
 		},
+	}
+	if native := call.GetNative(); native != nil {
+		out.state = &state{}
+		out.req.Arguments = Payload{Encoding: EncodingJSON, Bytes: call.GetWire()}
+		out.req.Meta, out.req.Context = native.GetMetaJson(), native.GetContext()
 	}
 	if tool.TakesStream() {
 		out.input = &streamInput{header: call.Header, items: call.GetItems(), hasFirst: call.GetHasFirst()}
@@ -220,7 +228,7 @@ func (t *tasks) runTask(own *toolCall, line *taskLine, after time.Duration) task
 		defer own.endTurn()
 		err := own.approved.wait(ctx, report)
 		if err == nil {
-			err = t.rpcs.invoke(ctx, own)
+			err = t.invoke(ctx, own)
 			own.approved.end(ctx, err)
 		}
 		if err == nil {
@@ -237,6 +245,18 @@ func (t *tasks) runTask(own *toolCall, line *taskLine, after time.Duration) task
 		end = &own.resp
 		return own.resp.ToolOutcome().GetResult(), nil
 	}
+}
+
+// invoke calls the backend for a call that may have waited first, and so be of any kind. Who waited for it is gone: an operation that
+// takes longer than its call is handed on, and a native backend can ask no one.
+func (t *tasks) invoke(ctx context.Context, own *toolCall) *errmap.Error {
+	switch {
+	case own.tool.Native:
+		return t.natives.invokeNative(ctx, own)
+	case own.tool.Operation != nil:
+		return t.operations.run(ctx, own, false)
+	}
+	return t.rpcs.invoke(ctx, own)
 }
 
 // maxAgain bounds what is stored of a call to run it again, which is stored twice at most:
@@ -288,7 +308,7 @@ func (t *tasks) resume(r task.Record) (task.Run, task.Spec, error) {
 	var tool *catalog.Tool
 	cat := t.directory.catalogs.Current()
 	if cat != nil {
-		if found, ok := cat.Lookup(call.GetTool()); ok && !found.Native && found.Method.Procedure == call.GetProcedure() {
+		if found, ok := cat.Lookup(call.GetTool()); ok && found.Native == (call.GetNative() != nil) && found.Method.Procedure == call.GetProcedure() {
 			tool = found
 		}
 	}
@@ -593,13 +613,19 @@ func (o *operations) invokeOperation(ctx context.Context, c *toolCall) *errmap.E
 		return failed
 	}
 	isTask := c.req.Context.GetCapabilities().GetTasks() && (c.tool.TaskSupport == catalog.TaskOptional || c.tool.TaskSupport == catalog.TaskRequired)
+	return o.run(ctx, c, isTask)
+}
+
+// run is the rest of invokeOperation, for a caller that is to have a task or not.
+func (o *operations) run(ctx context.Context, c *toolCall, isTask bool) *errmap.Error {
 	ctx, cancel := context.WithTimeout(ctx, o.sender.deadlines.timeout(c))
 	defer cancel()
 	c.deadline, _ = ctx.Deadline()
 	now := time.Now()
 	defer c.req.waited(now)
 	until := now.Add(streamTime(o.sender.deadlines.timeout(c), 0))
-	if failed = o.sender.once(ctx, c); failed != nil {
+	failed := o.sender.once(ctx, c)
+	if failed != nil {
 		return failed
 	}
 	wanted := c.req.Wanted

@@ -5,6 +5,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 
@@ -94,6 +95,8 @@ type seen struct {
 	view    *policy.View
 	call    *toolCall
 	typesOf func(c *toolCall) *catalog.Catalog
+	// whole gathers a stream as it came, for what a declared output schema says of all of it; nil for none.
+	whole *catalog.Items
 }
 
 // Call implements [Upstream].
@@ -112,6 +115,7 @@ func (v *seen) Call(ctx context.Context, m *catalog.Method, in []byte, header ht
 // Stream implements [Upstream].
 func (v *seen) Stream(ctx context.Context, m *catalog.Method, in []byte, header http.Header, each func(message []byte) error) (*Answer, *errmap.Error) {
 	var refused *errmap.Error
+	v.gather()
 	answer, failed := v.at.Upstream.Stream(ctx, m, in, header, func(message []byte) error {
 		var shown []byte
 		if shown, refused = v.message(ctx, m, message); refused != nil {
@@ -119,14 +123,52 @@ func (v *seen) Stream(ctx context.Context, m *catalog.Method, in []byte, header 
 		}
 		return each(shown)
 	})
+	if refused == nil && failed == nil {
+		refused = v.checkedWhole(ctx)
+	}
 	if refused != nil {
 		return v.answer(answer), refused
 	}
 	return v.answer(answer), v.failed(failed)
 }
 
+// maxWhole bounds what is gathered of a stream to be checked as a whole: eight times the default size of a result, of which a caller may see a
+// part. Of more, each item is checked and the whole is not.
+const maxWhole = 64 << 20
+
+// gather begins to gather a stream, if its tool says something about all of it.
+func (v *seen) gather() {
+	t := v.call.tool.Whole()
+	if v.whole = nil; v.call.isSeen && v.call.req.Exchange == nil && t.Streams() && !t.IsDocument() && t.Declared != nil && t.Declared.Output != nil {
+		v.whole = catalog.NewItems()
+	}
+}
+
+// gathered adds an item.
+func (v *seen) gathered(text []byte) {
+	if v.whole == nil {
+		return
+	}
+	if next := append(v.whole.Next(), text...); len(next) <= maxWhole {
+		v.whole.Keep(next)
+		return
+	}
+	v.whole = nil
+}
+
+// checkedWhole checks a stream that came to its end. Of one that was cut, the sidecar has not seen all.
+func (v *seen) checkedWhole(ctx context.Context) *errmap.Error {
+	if v.whole == nil {
+		return nil
+	}
+	text := v.whole.Close(false)
+	v.whole = nil
+	return unvalued(checkResult(ctx, v.call.tool.Whole(), text, false))
+}
+
 // Open implements [Upstream].
 func (v *seen) Open(ctx context.Context, m *catalog.Method, header http.Header) (BackendStream, *errmap.Error) {
+	v.gather()
 	stream, failed := v.at.Upstream.Open(ctx, m, header)
 	if failed != nil {
 		return nil, v.failed(failed)
@@ -150,8 +192,13 @@ func (s *seenStream) Receive() ([]byte, error) {
 	switch {
 	case errors.As(err, &failed):
 		return nil, s.by.failed(failed)
+	case errors.Is(err, io.EOF):
+		if failed = s.by.checkedWhole(s.ctx); failed != nil {
+			return nil, failed
+		}
+		return nil, err //nolint:wrapcheck // the end of the stream
 	case err != nil:
-		return nil, err //nolint:wrapcheck // the end of the stream, or of its context
+		return nil, err //nolint:wrapcheck // the end of its context
 	}
 	if message, failed = s.by.message(s.ctx, s.method, message); failed != nil {
 		return nil, failed
@@ -221,6 +268,7 @@ func (v *seen) checked(ctx context.Context, m *transcode.Message, wire []byte, i
 	if v.call.req.Exchange != nil {
 		return nil // which is the service's own affair
 	}
+	v.gathered(text)
 	return unvalued(resultError(t.CheckItem(ctx, text)))
 }
 

@@ -3,6 +3,7 @@
 package blackbox_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
@@ -232,6 +235,107 @@ func TestACallThatWaitsAsATask(t *testing.T) {
 		if !strings.Contains(reply, want) || g.cancelled.Load() != calls {
 			t.Errorf("approve %t: %d calls, %s", approve, g.cancelled.Load(), reply)
 		}
+	}
+}
+
+// everything is a rule that has the local operator approve each call.
+func everything(c *configv1.Config) {
+	all := rule("all", "approve", "true", "*")
+	all.Approve = &configv1.PolicyApproval{Callers: []string{"local"}}
+	ruled(all)(c)
+}
+
+// TestOtherKindsOfCallsWaitAsTasks: tools of a native backend and long-running operations.
+func TestOtherKindsOfCallsWaitAsTasks(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	var sent atomic.Pointer[outriggerv1.ToolCall]
+	signs := mcptest.NativeTool{
+		Declared: mcptest.JSONTool("transfer", "Pays.", `{"type":"object","properties":{"amount":{"type":"integer"}},"required":["amount"]}`, ""),
+		Run: func(_ context.Context, call *outriggerv1.ToolCall, _ func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
+			calls.Add(1)
+			sent.Store(call)
+			return mcptest.Success(`{"paid":true}`), nil
+		},
+	}
+	asking := mcptest.NativeTool{
+		Declared: mcptest.JSONTool("doubt", "Asks.", mcptest.NoArguments, ""),
+		Outcome: &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_InputRequired{InputRequired: &outriggerv1.InputRequired{
+			InputRequests: map[string]*outriggerv1.InputRequest{"sure": mcptest.AskForm("Sure?", `{"type":"object","properties":{"sure":{"type":"boolean"}}}`)},
+		}}},
+	}
+	rig, desk := deskOf(t, mcptest.Options{Configure: everything}, signs, asking)
+	desk.capabilities = withTasks
+	videos, other, ann := studio(t, both(replicaOf("", time.Minute), everything))
+	videos.OnBegin(func(name string) { videos.Finish(name, videos.Video("videos/1", 3)) })
+	lasting, third, bob := studio(t, both(replicaOf("", short), everything))
+	for _, tc := range []struct {
+		name, call string
+		client     modernClient
+		rig        *mcptest.Rig
+		calls      func() int
+		approve    bool
+		want       string
+	}{
+		{"a native tool, denied", `"name":"transfer","arguments":{"amount":1}`, desk, rig, func() int { return int(calls.Load()) }, false, "denied by local: as agreed"},
+		{"a native tool", `"name":"transfer","arguments":{"amount":12345678901234567890}`, desk, rig, func() int { return int(calls.Load()) }, true, `"structuredContent":{"paid":true}`},
+		{"a native tool that asks", `"name":"doubt","arguments":{}`, desk, rig, nil, true, "come back with the handle"},
+		{"an operation, denied", importVideo, ann, other, func() int { return videos.Calls("ImportVideo") }, false, "denied by local: as agreed"},
+		{"an operation", `"name":"studio_import_video","arguments":{"uri":"y"}`, ann, other, func() int { return videos.Calls("ImportVideo") }, true, "videos/1"},
+		{"an operation that goes on", importVideo, bob, third, func() int { return lasting.Calls("ImportVideo") }, true, "call studio_get_operation with the handle"},
+	} {
+		reply := tc.client.send("tools/call", tc.call).raw
+		waiting := tc.rig.Waiting(t)
+		if !strings.Contains(reply, "waits for approval of 1 of [local]") || len(waiting) != 1 || tc.calls != nil && tc.calls() != 0 {
+			t.Fatalf("%s: %v %s", tc.name, waiting, reply)
+		}
+		id := between(t, reply, `"taskId":"`, `"`)
+		tc.rig.Decide(t, waiting[0], tc.approve, "as agreed")
+		testkit.Until(t, tc.name+" ends", func() bool {
+			reply = tc.client.send("tasks/get", `"taskId":"`+id+`"`).raw
+			return !strings.Contains(reply, `"status":"working"`)
+		})
+		if !strings.Contains(reply, tc.want) || tc.calls != nil && (tc.calls() == 1) != tc.approve {
+			t.Errorf("%s: %s", tc.name, reply)
+		}
+	}
+	call := sent.Load()
+	if string(call.GetArgumentsJson()) != `{"amount":12345678901234567890}` || call.GetContext().GetProtocolVersion() == "" || call.GetContext().GetCapabilities() != nil {
+		t.Errorf("the native backend was sent %v", call)
+	}
+	if reply := desk.send("tools/call", `"name":"begin","arguments":{"job":"printing"}`).raw; !strings.Contains(reply, "APPROVAL_REQUIRED") {
+		t.Errorf("a tool that returns a task of its backend: %s", reply)
+	}
+}
+
+// TestAnotherReplicaRunsANativeCallThatWaited, once it was approved.
+func TestAnotherReplicaRunsANativeCallThatWaited(t *testing.T) {
+	t.Parallel()
+	rig, ann := deskOf(t, mcptest.Options{Configure: everything}, mcptest.NativeTool{
+		Declared: mcptest.JSONTool("transfer", "Pays.", `{"type":"object"}`, ""),
+		Run: func(_ context.Context, call *outriggerv1.ToolCall, _ func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
+			return mcptest.Success(fmt.Sprintf(`{"sent":%s,"meta":%s,"revision":%q}`, call.GetArgumentsJson(), call.GetMetaJson(), call.GetContext().GetProtocolVersion())), nil
+		},
+	})
+	ann.send("tools/call", `"name":"transfer","arguments":{"amount":1}`)
+	ids := rig.Waiting(t)
+	rig.Decide(t, ids[0], true, "fine")
+	stored, err := proto.Marshal(&statev1.TaskCall{
+		Tool: "desk.transfer", Procedure: "/outrigger.v1.ToolService/CallTool", Wire: []byte(`{"amount":1}`), Caller: "ann", Approval: ids[0],
+		Native: &statev1.NativeCall{MetaJson: []byte(`{"a":1}`), Context: &outriggerv1.RequestContext{ProtocolVersion: "2026-07-28"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := rig.TakeOver(t.Context(), stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"sent":{"amount":1},"meta":{"a":1},"revision":"2026-07-28"}`; string(result.GetDataJson()) != want {
+		t.Errorf("%s", result.GetDataJson())
+	}
+	if _, err := rig.TakeOver(t.Context(), stored); err == nil {
+		t.Error("it runs twice")
 	}
 }
 

@@ -4,12 +4,14 @@ package blackbox_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
@@ -99,5 +102,69 @@ func TestDocumentsAreReplayed(t *testing.T) {
 		if isWhole := len(data) < 1000; isWhole != (got.toolError() == "") || isWhole && string(got.Result["content"]) != want {
 			t.Errorf("%s: replayed as %.500s, want %.500s", mediaType, got.raw, want)
 		}
+	}
+}
+
+// TestNativeToolsAreReplayed: a run records the tools of a native backend and what they answered: data, text, resources and failures.
+// Without the backend, the record answers, and data can be invented.
+func TestNativeToolsAreReplayed(t *testing.T) {
+	t.Parallel()
+	const output = `{"type":"object","properties":{"id":{"type":"string"},"left":{"type":"integer","minimum":3,"maximum":5},"on":{"type":"string","format":"date"}},"required":["id","left"]}`
+	link := &outriggerv1.ContentBlock{Block: &outriggerv1.ContentBlock_Resource{Resource: &outriggerv1.EmbeddedResource{
+		Contents: &outriggerv1.ResourceContents{Uri: "desk://notes/1", MimeType: "text/plain", Data: &outriggerv1.ResourceContents_Text{Text: "a note"}},
+	}}}
+	failure := &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: &outriggerv1.ToolResult{
+		Status: "failure", Error: &outriggerv1.ErrorDetail{ErrorType: "OutOfInk", ErrorMessage: "There is no ink left."},
+	}}}
+	tools := []mcptest.NativeTool{
+		{Declared: mcptest.JSONTool("stock", "Counts.", `{"type":"object","properties":{"id":{"type":"string"},"deep":{"type":"boolean"}},"required":["id"]}`, output), Outcome: mcptest.Success(`{"id":"7","left":4}`)},
+		{Declared: mcptest.JSONTool("say", "Says.", mcptest.NoArguments, ""), Outcome: mcptest.Success("", mcptest.TextBlock("hi"), link)},
+		{Declared: mcptest.JSONTool("fail", "Fails.", mcptest.NoArguments, ""), Outcome: failure},
+		{Declared: mcptest.JSONTool("refuse", "Refuses.", mcptest.NoArguments, ""), Err: connect.NewError(connect.CodeNotFound, errors.New("no such shelf"))},
+		{Declared: mcptest.JSONTool("doubt", "Asks.", mcptest.NoArguments, ""), Outcome: &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_InputRequired{InputRequired: &outriggerv1.InputRequired{
+			InputRequests: map[string]*outriggerv1.InputRequest{"sure": mcptest.AskForm("Sure?", `{"type":"object","properties":{"sure":{"type":"boolean"}}}`)},
+		}}}},
+	}
+	dir := t.TempDir()
+	rig := mcptest.Start(t, mcptest.Options{NoDemo: true, Native: &mcptest.Native{Tools: tools}, Configure: plainRecords(dir)})
+	calls := []string{`"name":"stock","arguments":{"id":"7"}`, `"name":"say"`, `"name":"fail"`, `"name":"refuse"`}
+	ask := func(rig *mcptest.Rig, call string) string {
+		got := modernClient{t: t, bridge: rig, caller: "ann", capabilities: canAsk}.send("tools/call", call).Result
+		return string(got["content"]) + string(got["structuredContent"]) + string(got["isError"])
+	}
+	want := map[string]string{}
+	for _, call := range calls {
+		want[call] = ask(rig, call)
+	}
+	ask(rig, `"name":"doubt"`)
+	rig.End()
+	run := filepath.Join(dir, "mcp_server", "envelope_validation", ".latest")
+	without := func(change func(*configv1.Config)) func(*configv1.Config) {
+		return func(c *configv1.Config) {
+			c.Backend.Url, c.Catalog.Native, c.Catalog.Descriptors = "", nil, []string{filepath.Join(run, "tools.json")}
+			change(c)
+		}
+	}
+	replayed := rig.Again(t, without(func(c *configv1.Config) { c.Replay = &configv1.Replay{Dir: run, Match: proto.String("fuzzy")} }))
+	for _, call := range calls {
+		if got := ask(replayed, call); got != want[call] {
+			t.Errorf("%s: replayed as\n%s, want\n%s", call, got, want[call])
+		}
+	}
+	if got := ask(replayed, `"name":"stock","arguments":{"deep":true,"id":"7"}`); got != want[calls[0]] {
+		t.Errorf("the same thing otherwise: %s", got)
+	}
+	for _, call := range []string{`"name":"stock","arguments":{"id":"8"}`, `"name":"doubt"`} {
+		if got := ask(replayed, call); !strings.Contains(got, "was recorded") || !strings.Contains(got, "]true") {
+			t.Errorf("%s, which was not recorded: %s", call, got)
+		}
+	}
+	mock := rig.Again(t, without(func(c *configv1.Config) { c.Mock = true }))
+	first, second := ask(mock, calls[0]), ask(mock, calls[0])
+	if first != second || !strings.Contains(first, `"left":`) || !strings.Contains(first, "false") || strings.Contains(first, "INVALID_TOOL_OUTPUT") {
+		t.Errorf("invented: %s, then %s", first, second)
+	}
+	if got := ask(mock, calls[1]); !strings.Contains(got, "no call of desk.say was recorded") {
+		t.Errorf("a tool without an output schema: %s", got)
 	}
 }

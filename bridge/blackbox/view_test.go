@@ -100,15 +100,17 @@ func TestItemsOfAStreamKeepToTheDeclaredSchema(t *testing.T) {
 		items   string
 		isValid bool
 	}{
-		"an item that is right": {`{"properties":{"round":{"maximum":3},"vehicleId":{"$ref":"#/$defs/id"}}}`, true},
-		"a value that is shown": {`{"properties":{"round":{"maximum":2}}}`, false},
-		"a value that is not":   {`{"properties":{"vehicleId":{"allOf":[{"$ref":"#/$defs/id"},{"maxLength":3}]}}}`, false},
-		"nothing about items":   {``, true},
+		"an item that is right":   {`,"items":{"properties":{"round":{"maximum":3},"vehicleId":{"$ref":"#/$defs/id"}}}`, true},
+		"a value that is shown":   {`,"items":{"properties":{"round":{"maximum":2}}}`, false},
+		"a value that is not":     {`,"items":{"properties":{"vehicleId":{"allOf":[{"$ref":"#/$defs/id"},{"maxLength":3}]}}}`, false},
+		"nothing about items":     {``, true},
+		"as many as there are":    {`,"minItems":3,"maxItems":3,"uniqueItems":true`, true},
+		"too few":                 {`,"minItems":4`, false},
+		"too many":                {`,"maxItems":2`, false},
+		"none with a value":       {`,"contains":{"properties":{"vehicleId":{"maxLength":3}},"required":["vehicleId"]}`, false},
+		"one with a masked value": {`,"contains":{"properties":{"vehicleId":{"minLength":10}},"required":["vehicleId"]}`, true},
 	} {
-		output := `{"type":"object","$defs":{"id":{"type":"string","minLength":10}},"properties":{"items":{"type":"array"}}}`
-		if tc.items != "" {
-			output = strings.Replace(output, `"array"`, `"array","items":`+tc.items, 1)
-		}
+		output := `{"type":"object","$defs":{"id":{"type":"string","minLength":10}},"properties":{"items":{"type":"array"` + tc.items + `}}}`
 		declared := &structpb.Struct{}
 		if err := declared.UnmarshalJSON([]byte(output)); err != nil {
 			t.Fatal(err)
@@ -128,7 +130,7 @@ func TestItemsOfAStreamKeepToTheDeclaredSchema(t *testing.T) {
 		switch {
 		case tc.isValid && (got.Err != nil || strings.Count(string(got.Result), `"round"`) != 3):
 			t.Errorf("%s: %s", name, all(got))
-		case !tc.isValid && (got.Err == nil || got.Err.Code != errmap.InvalidToolOutput || strings.Contains(string(got.Result), `"round":3`)):
+		case !tc.isValid && (got.Err == nil || got.Err.Code != errmap.InvalidToolOutput || len(got.Result) > 0):
 			t.Errorf("%s: %s", name, all(got))
 		}
 	}

@@ -65,6 +65,11 @@ type shown interface {
 	Rendered(cat *catalog.Catalog, fresh func() any) any
 }
 
+// sights are what callers see of results.
+type sights interface {
+	ResultsKey(ctx context.Context) string
+}
+
 // refusals count, log and audit what never became a request.
 type refusals interface {
 	Refused(r *bridge.Refusal)
@@ -87,6 +92,7 @@ type Handler struct {
 	shown    shown
 	refusals refusals
 	places   places
+	sights   sights
 	flights  *correlate.Table
 	buffers  *bytepool.Pool
 	tracer   *telemetry.Tracer
@@ -109,6 +115,9 @@ func (h *Handler) Flights() *correlate.Table { return h.flights }
 
 // Tracer returns the tracer of the bridge, or nil.
 func (h *Handler) Tracer() *telemetry.Tracer { return h.tracer }
+
+// ResultsKey identifies what the caller in ctx sees of results, for what is kept of them.
+func (h *Handler) ResultsKey(ctx context.Context) string { return h.sights.ResultsKey(ctx) }
 
 // OpenChanges takes a place for a stream of changes that is no request, or returns why there is none. The function that it
 // returns gives the place back and must be called once.

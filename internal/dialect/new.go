@@ -17,7 +17,7 @@ func New(b *bridge.Bridge, opts Options) *Handler {
 		opts.Sessions = session.New(session.Options{Feed: opts.Offers.Feed(), Origin: b.Flights().NewOrigin})
 	}
 	return &Handler{
-		runner: b, shown: b, refusals: b, places: b,
+		runner: b, shown: b, refusals: b, places: b, sights: b,
 		flights: b.Flights(), buffers: b.Buffers(), tracer: b.Tracer(), stats: b.Stats(), noted: b.BoundedLog(), software: b.Version(),
 		opts: opts, offers: opts.Offers, canonical: newCanonical(), modern: newModern(opts.Variants), legacy: newLegacy(),
 	}

@@ -129,6 +129,16 @@ func (e *Engine) View(who *identity.Identity, t *catalog.Tool) *View {
 // TreatsResults reports whether there is a [View] for some caller and tool.
 func (e *Engine) TreatsResults() bool { return e.Set().HasViews() }
 
+// ResultsKey identifies what a caller sees of results, whatever tool they are of, in this process; empty where that is everything. Other
+// rules make another key, even where they say the same.
+func (e *Engine) ResultsKey(who *identity.Identity) string {
+	set := e.Set()
+	if !set.HasViews() {
+		return ""
+	}
+	return strconv.FormatUint(set.generation, 36) + " " + keptDigest(set.classes.seenBy(who), string(lastingText(who)))
+}
+
 // newView makes a view. The caller holds the views' mutex.
 func (now *state) newView(e *Engine, who *identity.Identity, c *caller, t *catalog.Tool) *View {
 	set := now.set

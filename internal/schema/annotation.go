@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -161,7 +160,7 @@ type FieldAnnotations struct {
 	// Format is a format of OpenAPI, or the one that google.api.field_info names, in OpenAPI's words; formatIP for both
 	// versions of IP addresses.
 	Format string
-	// Pattern is OpenAPI's where Rules could not take it: it is no RE2.
+	// Pattern is OpenAPI's, which is ECMA 262's, where Rules could not take it: RE2 does not read it, or reads it otherwise.
 	Pattern string
 	// MultipleOf is OpenAPI's; nil for none.
 	MultipleOf *float64
@@ -499,7 +498,8 @@ func (k *keywords) rules(fd protoreflect.FieldDescriptor) *validate.FieldRules {
 
 func (k *keywords) textRules() *validate.StringRules {
 	out := validate.StringRules_builder{MinLen: k.minLength, MaxLen: k.maxLength, In: k.enum}.Build()
-	if _, err := regexp.Compile(k.pattern); err == nil && k.pattern != "" {
+	// The pattern is ECMA 262's, and a rule is RE2's: what they read differently stays the words of its author.
+	if k.pattern != "" && isPortable(k.pattern) && isAlike(k.pattern, false) {
 		out.SetPattern(k.pattern)
 	}
 	if out.HasPattern() || k.minLength != nil || k.maxLength != nil || len(k.enum) > 0 {

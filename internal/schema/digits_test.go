@@ -94,3 +94,17 @@ func TestSortViolations(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestPatternsOfOpenAPI: a pattern of an annotation is ECMA 262's, and a rule only where RE2 reads it alike.
+func TestPatternsOfOpenAPI(t *testing.T) {
+	t.Parallel()
+	for pattern, isRule := range map[string]bool{
+		`^[a-z][a-z0-9-]{0,62}$`: true, `^\d{3}$`: true, `^(a|b)+$`: true,
+		`^.{1,5}$`: false, `^\S+$`: false, `a\sb`: false, `(?i)a`: false, `^\pL+$`: false, `(?=x)y`: false, `[[:alpha:]]`: false, `\Aa\z`: false,
+	} {
+		k := keywords{pattern: pattern}
+		if got := k.textRules().GetPattern(); (got == pattern) != isRule || got != "" && !isRule {
+			t.Errorf("%s: the rule %q", pattern, got)
+		}
+	}
+}

@@ -33,7 +33,7 @@ func ecmaPattern(pattern string) (out string, ok bool) {
 	if err != nil {
 		return "", false
 	}
-	if isPortable(pattern) && isAlike(pattern) {
+	if isPortable(pattern) && isAlike(pattern, true) {
 		return pattern, true // in the words of its author
 	}
 	w := ecmaWriter{ok: true}
@@ -42,8 +42,8 @@ func ecmaPattern(pattern string) (out string, ok bool) {
 }
 
 // isAlike reports whether a portable pattern has none of what the engines read differently: a dot stops at more line ends in
-// ECMA 262, white space has more members, and within brackets the flag v reserves characters.
-func isAlike(pattern string) bool {
+// ECMA 262, white space has more members, and within brackets the flag v, if it may be set, reserves characters.
+func isAlike(pattern string, flagV bool) bool {
 	inClass, last := false, byte(0)
 	for i := 0; i < len(pattern); i++ {
 		c := pattern[i]
@@ -61,14 +61,19 @@ func isAlike(pattern string) bool {
 			inClass = c == '['
 		case c == ']':
 			inClass = false
-		case strings.IndexByte("()[{}/|", c) >= 0,
-			c == '-' && (last == '[' || pattern[i+1] == ']'),
-			c == last && strings.IndexByte("&!#$%*+,.:;<=>?@^`~", c) >= 0:
+		case flagV && isReserved(last, pattern[i:]):
 			return false
 		}
 		last = c
 	}
 	return true
+}
+
+// isReserved reports whether the flag v reserves the first character of what is left of brackets, behind another one.
+func isReserved(last byte, rest string) bool {
+	c := rest[0]
+	return strings.IndexByte("()[{}/|", c) >= 0 || c == '-' && (last == '[' || rest[1] == ']') ||
+		c == last && strings.IndexByte("&!#$%*+,.:;<=>?@^`~", c) >= 0
 }
 
 // ecmaWriter writes the tree of a pattern.

@@ -151,6 +151,7 @@ func (a *App) open(ctx context.Context) error {
 	var err error
 	a.backend, err = upstream.OpenBackends(ctx, upstream.Options{
 		Config: a.cfg, Version: a.opts.Version, Dial: a.opts.Dial, Sources: a.opts.Sources, Life: a.life, Log: a.log, Noted: a.noted, Tell: tell,
+		Keep: a.keepTools,
 	})
 	if err != nil {
 		return err

@@ -29,6 +29,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 	"github.com/outrigger-mcp/outrigger/internal/server/webhook"
 	"github.com/outrigger-mcp/outrigger/internal/session"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
@@ -271,6 +272,20 @@ func (a *App) openRecord() *trail.Run {
 	}
 	a.record = run
 	return run
+}
+
+// keepTools records what the only backend offers if it is a native one, for replays.
+func (a *App) keepTools(n *source.Native) {
+	if a.record == nil || len(a.cfg.GetBackends()) > 0 {
+		return
+	}
+	text, err := source.NativeJSON(n)
+	if err == nil {
+		err = a.record.KeepTools(text)
+	}
+	if err != nil {
+		a.log.Warn("tools of the backend not recorded: a replay of this run needs them from elsewhere", logkey.Error(err))
+	}
 }
 
 // newSessions makes what holds the sessions of the legacy revisions.

@@ -54,6 +54,8 @@ type Stream struct {
 	mu sync.Mutex
 	// begunBy is the span of its request; nil without tracing.
 	begunBy *telemetry.Context
+	// madeFor is what its caller saw of results when the stream began.
+	madeFor string
 	events  [][]byte
 	first   uint64 // the number of events[0]; events are numbered from 1
 	bytes   int
@@ -84,6 +86,13 @@ func (st *Stream) BegunBy(span telemetry.Context) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.begunBy = &kept
+}
+
+// MadeFor keeps what the caller saw of results when the stream began, which those that resume it have to see, too.
+func (st *Stream) MadeFor(key string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.madeFor = key
 }
 
 // newStream is NewStream; s.mu is held.
@@ -361,6 +370,22 @@ func (r *Reader) IsMain() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.main == r.stream
+}
+
+// IsFor reports whether a caller who sees so much of results may read on: its stream belongs to no request, or began when its caller saw
+// the same. Otherwise the stream is forgotten, because its messages were made for another view.
+func (r *Reader) IsFor(key string) bool {
+	if r.IsMain() {
+		return true
+	}
+	st := r.stream
+	st.mu.Lock()
+	isSame := st.madeFor == key
+	st.mu.Unlock()
+	if !isSame {
+		st.session.forgetStream(st)
+	}
+	return isSame
 }
 
 // BegunBy returns the span that [Stream.BegunBy] kept; not valid for none.

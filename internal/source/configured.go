@@ -13,7 +13,8 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
 
-// FromReference returns the source that one entry of catalog.descriptors names: a file, a folder or a server.
+// FromReference returns the source that one entry of catalog.descriptors names: a file, a folder or a server. A file
+// whose name ends in .json has tools of a native backend.
 func FromReference(ref string, bounds Limits, o FetchOptions) (Source, error) {
 	switch {
 	case IsRemote(ref):
@@ -24,6 +25,8 @@ func FromReference(ref string, bounds Limits, o FetchOptions) (Source, error) {
 		return NewRemote(from, bounds), nil
 	case isFolder(ref):
 		return newDescriptorFolder(ref, bounds), nil
+	case isNativeFile(ref):
+		return newNativeFile(ref, bounds), nil
 	}
 	return NewDescriptorFile(ref, bounds), nil
 }

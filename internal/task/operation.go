@@ -251,9 +251,10 @@ func (o *Operation) report(ctx context.Context) {
 const abandonTime = 2 * time.Second
 
 // abandon has the backend cancel an operation whose caller has cancelled the call before it got the handle. A call that the end
-// of a drain cut off is another matter.
+// of a drain cut off is another matter, and so is the work of a task that another replica goes on with.
 func (o *Operation) abandon(ctx context.Context) {
-	if errors.Is(ctx.Err(), context.Canceled) && !errors.Is(context.Cause(ctx), correlate.ErrDrainCut) {
+	cause := context.Cause(ctx)
+	if errors.Is(ctx.Err(), context.Canceled) && !errors.Is(cause, correlate.ErrDrainCut) && !errors.Is(cause, ErrClosed) && !errors.Is(cause, ErrTaken) {
 		_, _ = o.cancel(context.WithoutCancel(ctx), abandonTime)
 	}
 }

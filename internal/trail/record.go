@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -133,6 +135,22 @@ func (r *Run) Folder() string {
 		return ""
 	}
 	return r.folder.path()
+}
+
+// toolsFile is what a run has of the tools of a native backend, which descriptors do not have.
+const toolsFile = "tools.json"
+
+// KeepTools writes what a native backend offers beside the lines, in place of what it offered before. It does nothing where payloads are
+// not recorded: a replay needs both.
+func (r *Run) KeepTools(text []byte) error {
+	if r == nil || !r.opts.Payloads {
+		return nil
+	}
+	path := filepath.Join(r.folder.path(), toolsFile)
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }
 
 // MaxPayloadBytes bounds each of params and result of a line; it is 0 for nil.

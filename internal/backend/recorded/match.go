@@ -44,6 +44,8 @@ type leaf struct {
 
 // arguments are those of one call.
 type arguments struct {
+	// of is the procedure, or the name of a native tool.
+	of       string
 	messages []protoreflect.Message
 	key      key
 	leaves   []leaf
@@ -61,7 +63,7 @@ const (
 
 // argumentsOf reads the messages of a call, of a tool that may be nil. The id of its request does not count: each call has another one.
 func argumentsOf(m *catalog.Method, tool *catalog.Tool, types *catalog.Types, wires [][]byte) (*arguments, error) {
-	out := &arguments{}
+	out := &arguments{of: m.Procedure}
 	if tool != nil && len(wires) == 1 {
 		out.isPreview = tool.Preview.Is(wires[0])
 	}
@@ -142,10 +144,12 @@ func hashed(text string) uint64 {
 
 // identifies reports whether a field says which thing a call is about.
 func identifies(fd protoreflect.FieldDescriptor) bool {
-	if schema.IsRequired(fd) {
-		return true
-	}
-	name := strings.ToLower(string(fd.Name()))
+	return schema.IsRequired(fd) || nameIdentifies(string(fd.Name()))
+}
+
+// nameIdentifies is identifies by the name alone, in the form of .proto files.
+func nameIdentifies(name string) bool {
+	name = strings.ToLower(name)
 	last := name[strings.LastIndexByte(name, '_')+1:]
 	switch strings.TrimSuffix(last, "s") {
 	case "id", "name", "uid", "uuid", "key", "parent":

@@ -25,9 +25,11 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	_ "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend/recorded"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
@@ -583,6 +585,95 @@ func TestBoundsOfInventions(t *testing.T) {
 			if err != nil || len(wire) > 256<<10 {
 				t.Errorf("%s: %d bytes, %v", md.FullName(), len(wire), err)
 			}
+		}
+	}
+}
+
+// natives is a catalog of native tools, from a file as a run of a sidecar has it.
+func natives(t testing.TB, tools string) *catalog.Catalog {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tools.json")
+	put(t, path, `{"server":{"name":"desk","version":"1","contract_version":"1.0.0","capabilities":{"tools":{}}},"tools":[`+tools+`]}`)
+	from, err := source.FromReference(path, source.Limits{}, source.FetchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := catalog.NewLive([]source.Source{from}, catalog.LiveOptions{})
+	if err := live.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return live.Current()
+}
+
+// TestNativeToolsThatHaveChanged: drift is said of arguments and of results, and a result that does not fit fails with the reason.
+func TestNativeToolsThatHaveChanged(t *testing.T) {
+	t.Parallel()
+	cat := natives(t, `{"name":"count","input_schema":{"type":"object","properties":{"id":{"type":"string"}},"required":["id"],"additionalProperties":false},
+		"output_schema":{"type":"object","properties":{"left":{"type":"integer"}},"required":["left"]}}`)
+	recording, err := recorded.Open(written(t,
+		one("desk.count", `{"id":"1"}`, `{"left":3}`), one("desk.count", `{"id":"2"}`, `{"left":"many"}`), one("desk.count", `{"name":"3"}`, `{"left":3}`),
+		one("desk.count", `{"id":"4"}`, `null`), failed("desk.count", `{"id":"5"}`, `{"error_message":"gone","error_details":{"code":"TOOL_EXECUTION_FAILED","backendCode":"not_found"}}`),
+		one("desk.count", `{"id":"[redacted]"}`, `{"left":9}`), one("desk.sum", `{}`, `{}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := recorded.New(recorded.Options{Recording: recording, Match: recorded.MatchExact, Catalog: func() *catalog.Catalog { return cat }})
+	defer func() { _ = u.Close() }()
+	what, problems := u.Says()
+	said := strings.Join(problems, "\n")
+	for _, want := range []string{
+		"1 recorded calls have results that do not fit the descriptors, and fail: desk.count: /left", "1 recorded calls have arguments that do not fit the descriptors: desk.count",
+		"1 recorded calls have no recorded answer", "1 recorded calls lack values", "1 recorded calls are of tools that the descriptors do not have: desk.sum",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in\n%s", want, said)
+		}
+	}
+	if !strings.HasPrefix(what, "4 recorded calls of 1 tools") {
+		t.Error(what)
+	}
+	for id, want := range map[string]string{"1": `{"left":3}`, "2": "INVALID_TOOL_OUTPUT", "5": "TOOL_EXECUTION_FAILED", "6": "TOOL_EXECUTION_FAILED"} {
+		out, _, failed := u.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "count", ArgumentsForm: &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: []byte(`{ "id": "` + id + `" }`)}}, nil, nil)
+		got := string(out.GetResult().GetDataJson())
+		if failed != nil {
+			got = string(failed.Code)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", id, got, want)
+		}
+	}
+}
+
+// TestInventedDataKeepToTheirSchema, whatever keywords it has.
+func TestInventedDataKeepToTheirSchema(t *testing.T) {
+	t.Parallel()
+	for name, output := range map[string]string{
+		"references": `{"type":"object","properties":{"a":{"$ref":"#/$defs/item"},"list":{"type":"array","minItems":2,"uniqueItems":true,"items":{"$ref":"#/$defs/item"}}},"required":["a","list"],
+			"$defs":{"item":{"type":"object","properties":{"id":{"type":"string","pattern":"^[A-Z]{3}-[0-9]{4}$"},"next":{"$ref":"#/$defs/item"}},"required":["id"],"additionalProperties":false}}}`,
+		"choices": `{"type":"object","properties":{"kind":{"enum":["a","b"]},"of":{"oneOf":[{"type":"string","minLength":20},{"type":"integer","exclusiveMinimum":7,"maximum":9}]},"is":{"const":{"x":1}},
+			"maybe":{"type":["null","number"],"multipleOf":0.5}},"required":["kind","of","is","maybe"]}`,
+		"parts":  `{"allOf":[{"type":"object","properties":{"a":{"type":"string","format":"uuid"}},"required":["a"]},{"properties":{"b":{"type":"boolean"}},"required":["b"]}]}`,
+		"itself": `{"type":"object","properties":{"child":{"$ref":"#"},"n":{"type":"integer","minimum":-5,"maximum":-5}},"required":["n"]}`,
+	} {
+		cat := natives(t, `{"name":"count","input_schema":{"type":"object"},"output_schema":`+output+`}`)
+		tool, _ := cat.Lookup("desk.count")
+		u := recorded.New(recorded.Options{Invents: true, Catalog: func() *catalog.Catalog { return cat }})
+		seen := map[string]bool{}
+		for i := range 20 {
+			call := &outriggerv1.ToolCall{ToolName: "count", ArgumentsForm: &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: fmt.Appendf(nil, `{"n":%d}`, i)}}
+			out, _, failed := u.CallTool(t.Context(), call, nil, nil)
+			again, _, _ := u.CallTool(t.Context(), call, nil, nil)
+			data := out.GetResult().GetDataJson()
+			if failed != nil || string(data) != string(again.GetResult().GetDataJson()) {
+				t.Fatalf("%s: %v, %s", name, failed, data)
+			}
+			if found, err := tool.CheckResult(t.Context(), data, true); err != nil || len(found) > 0 {
+				t.Errorf("%s: %s: %v %v", name, data, found, err)
+			}
+			seen[string(data)] = true
+		}
+		if name != "itself" && len(seen) < 3 {
+			t.Errorf("%s: %d different ones", name, len(seen))
 		}
 	}
 }

@@ -19,7 +19,6 @@ const (
 	omitted
 	refused
 	withoutAnswer
-	unsupported
 	unreadable
 	reasons
 )
@@ -34,7 +33,6 @@ func (r reason) String() string {
 		omitted:       "were too large to be recorded",
 		refused:       "were refused by the sidecar, which decides again",
 		withoutAnswer: "have no recorded answer",
-		unsupported:   "are of native tools, which are not replayed",
 		unreadable:    "cannot be read again",
 	}[r]
 }

@@ -79,24 +79,28 @@ func (u *Upstream) find(ctx context.Context, m *catalog.Method, wires [][]byte) 
 	if err != nil {
 		return nil, errmap.Wrap(errmap.SerializationError, err)
 	}
-	if found := u.choose(x, m, args); found != nil {
+	if found := u.choose(x, args); found != nil {
 		return u.read(ctx, x, m, found)
 	}
 	if u.opts.Invents {
 		return u.invent(ctx, x, m, args)
 	}
-	return nil, u.nothing(x, m, args)
+	name := strings.TrimPrefix(m.Procedure, "/")
+	if tool != nil {
+		name = tool.Name
+	}
+	return nil, u.nothing(x, name, args)
 }
 
 // choose chooses the recorded call that answers; nil for none.
-func (u *Upstream) choose(x *index, m *catalog.Method, args *arguments) *record {
+func (u *Upstream) choose(x *index, args *arguments) *record {
 	if same := x.same[args.key]; same != nil {
 		return same.next()
 	}
 	if u.opts.Match == MatchExact || u.opts.Recording == nil {
 		return nil
 	}
-	near := x.nearest(m, args, u.opts.Match == MatchFuzzy)
+	near := x.nearest(args, u.opts.Match == MatchFuzzy)
 	if len(near) == 0 {
 		return nil
 	}
@@ -104,13 +108,9 @@ func (u *Upstream) choose(x *index, m *catalog.Method, args *arguments) *record 
 }
 
 // nothing is the error of a call that nothing was recorded for.
-func (u *Upstream) nothing(x *index, m *catalog.Method, args *arguments) *errmap.Error {
-	name := strings.TrimPrefix(m.Procedure, "/")
-	if tool, ok := x.catalog.ByProcedure(m.Procedure); ok {
-		name = tool.Name
-	}
+func (u *Upstream) nothing(x *index, name string, args *arguments) *errmap.Error {
 	text := "no call of " + name + " was recorded"
-	if near := x.nearest(m, args, false); len(near) > 0 {
+	if near := x.nearest(args, false); len(near) > 0 {
 		text = fmt.Sprintf("no call of %s with such arguments was recorded (--replay-match %s); the nearest are", name, u.opts.Match)
 		for i, one := range near[:min(len(near), maxNearest)] {
 			text += strings.Repeat(",", min(i, 1)) + " " + u.input(one)
@@ -139,6 +139,19 @@ func (u *Upstream) input(g *group) string {
 
 // read reads the answer of a recorded call.
 func (u *Upstream) read(ctx context.Context, x *index, m *catalog.Method, found *record) ([][]byte, *errmap.Error) {
+	l, failed := u.recall(ctx, x, found)
+	if failed != nil {
+		return nil, failed
+	}
+	messages, err := x.output(m, found.tool, l.Output)
+	if err != nil {
+		return nil, errmap.Wrap(errmap.InvalidToolOutput, err)
+	}
+	return messages, nil
+}
+
+// recall reads a recorded call that has a result, once its time is over, or returns the error that it has.
+func (u *Upstream) recall(ctx context.Context, x *index, found *record) (*line, *errmap.Error) {
 	if u.opts.Latency {
 		if err := wait(ctx, found.call.took); err != nil {
 			return nil, err
@@ -156,11 +169,7 @@ func (u *Upstream) read(ctx context.Context, x *index, m *catalog.Method, found 
 	if l.Error != nil {
 		return nil, l.Error.canonical(x.catalog.Types())
 	}
-	messages, err := x.output(m, found.tool, l.Output)
-	if err != nil {
-		return nil, errmap.Wrap(errmap.InvalidToolOutput, err)
-	}
-	return messages, nil
+	return l, nil
 }
 
 // wait waits for a time, as long as the call lasts.
@@ -341,7 +350,9 @@ func (s *stream) Close() { s.stop() }
 type index struct {
 	catalog *catalog.Catalog
 	same    map[key]*group
-	// groups are the different arguments of each procedure, in the order in which they were recorded first.
+	// natives are the native tools, by the names that their backend has for them.
+	natives map[string]*catalog.Tool
+	// groups are the different arguments of each procedure and of each native tool, in the order in which they were recorded first.
 	groups map[string][]*group
 	leaves int
 	summary
@@ -379,14 +390,14 @@ type record struct {
 // maxCompared bounds the groups that one call is compared with, the newest first.
 const maxCompared = 10_000
 
-// nearest returns the groups of a procedure whose arguments differ least from others, the best first.
-func (x *index) nearest(m *catalog.Method, args *arguments, sameThing bool) []*group {
+// nearest returns the groups of the same procedure or native tool whose arguments differ least from others, the best first.
+func (x *index) nearest(args *arguments, sameThing bool) []*group {
 	type ranked struct {
 		group *group
 		rank  int
 	}
 	var found []ranked
-	all := x.groups[m.Procedure]
+	all := x.groups[args.of]
 	for _, g := range slices.Backward(all[max(0, len(all)-maxCompared):]) {
 		if rank, other := differences(args.leaves, g.leaves); g.isPreview == args.isPreview && (!sameThing || other == 0) {
 			found = append(found, ranked{g, rank})
@@ -402,7 +413,14 @@ func (x *index) nearest(m *catalog.Method, args *arguments, sameThing bool) []*g
 
 // newIndex reads a recording for a catalog. Both may be nil.
 func newIndex(r *Recording, cat *catalog.Catalog) *index {
-	x := &index{catalog: cat, same: map[key]*group{}, groups: map[string][]*group{}}
+	x := &index{catalog: cat, same: map[key]*group{}, groups: map[string][]*group{}, natives: map[string]*catalog.Tool{}}
+	if cat != nil {
+		for _, tool := range cat.All() {
+			if tool.Native {
+				x.natives[tool.NativeName] = tool
+			}
+		}
+	}
 	if r == nil || cat == nil {
 		return x
 	}
@@ -425,9 +443,6 @@ func (x *index) add(r *Recording, c *call) {
 	case err != nil:
 		x.note(c, unreadable, err.Error())
 		return
-	case tool.Native:
-		x.note(c, unsupported, "")
-		return
 	case isOmitted(l.Input) || isOmitted(l.Output):
 		x.note(c, omitted, "")
 		return
@@ -436,6 +451,10 @@ func (x *index) add(r *Recording, c *call) {
 		return
 	case l.Error != nil && decidedHere(l.Error.Data.Code):
 		x.note(c, refused, "")
+		return
+	}
+	if tool.Native {
+		x.addNative(c, l, tool)
 		return
 	}
 	if l.Preview && tool.Preview == nil {
@@ -462,9 +481,14 @@ func (x *index) add(r *Recording, c *call) {
 		return
 	}
 	x.keep(one, args)
-	if strings.Contains(string(l.Input)+string(l.Output), `"`+redacted+`"`) {
+	if l.lacksValues() {
 		x.note(c, lacksValues, "")
 	}
+}
+
+// lacksValues reports whether the record left something out that is secret.
+func (l *line) lacksValues() bool {
+	return strings.Contains(string(l.Input)+string(l.Output), `"`+redacted+`"`)
 }
 
 // answers notes what is the matter with the output of a call, and reports whether the call can answer all the same.
@@ -489,8 +513,7 @@ func (x *index) keep(one *record, args *arguments) {
 		g = &group{leaves: args.leaves, isPreview: args.isPreview}
 		x.same[args.key] = g
 		if x.leaves += len(g.leaves); x.leaves <= maxAllLeaves {
-			procedure := one.tool.Method.Procedure
-			x.groups[procedure] = append(x.groups[procedure], g)
+			x.groups[args.of] = append(x.groups[args.of], g)
 		} else {
 			g.leaves = nil
 		}

@@ -121,6 +121,8 @@ type sessionReply struct {
 	session *session.Session
 	in      *dialect.Inbound
 	silent  silent
+	// madeFor is what the caller saw of results when it called.
+	madeFor string
 
 	mu     sync.Mutex
 	stream *session.Stream
@@ -143,6 +145,7 @@ func (p *sessionReply) opened() *session.Stream {
 	if p.stream == nil {
 		p.stream = p.session.NewStream()
 		p.stream.BegunBy(p.in.TraceContext())
+		p.stream.MadeFor(p.madeFor)
 		close(p.began)
 	}
 	return p.stream
@@ -187,7 +190,7 @@ func (p *sessionReply) handOver(reply dialect.Reply) {
 // connection may be closed while it runs.
 func (h *Handler) call(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) {
 	s := in.Session
-	p := &sessionReply{session: s, in: in, began: make(chan struct{}), replied: make(chan dialect.Reply, 1)}
+	p := &sessionReply{session: s, in: in, madeFor: h.rpc.ResultsKey(r.Context()), began: make(chan struct{}), replied: make(chan dialect.Reply, 1)}
 	if answer.mayStream {
 		in.Send = func(message []byte) error { return p.openStream().Send(message) }
 		if resumes(s) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcpschema"
@@ -184,6 +185,45 @@ func TestAResultWaitsForItsClient(t *testing.T) {
 			idle(t, rig.Bridge)
 		})
 	}
+}
+
+// TestWhatWasMadeForAnotherViewIsNotReplayed: once rules about results change, what is kept of a call for a client that comes back is lost,
+// and what belongs to no request is not.
+func TestWhatWasMadeForAnotherViewIsNotReplayed(t *testing.T) {
+	t.Parallel()
+	works := newSteps("work")
+	rig, url := office(t, officeOptions{more: []mcptest.NativeTool{works.tool()}, configure: func(c *configv1.Config) {
+		c.Access.Policy = &configv1.Policy{Rules: []*configv1.PolicyRule{{Name: "never", On: "result", Effect: "deny", When: "false", Tools: []string{"desk.work"}}}}
+	}})
+	c := openWith(t, url, rev11, `{}`)
+	get := c.stream(http.MethodGet, "")
+	get.greeting()
+	greeted := get.last
+	get.close()
+	begun := c.begin(http.MethodPost, toolCall("5", "work", wantsProgress))
+	<-works.entered
+	works.step <- mcptest.Progress(1, "")
+	call := begun.stream()
+	call.greeting()
+	call.method("notifications/progress")
+	seen := call.last
+	call.close()
+	close(works.step)
+	if err := <-works.ended; err != nil {
+		t.Fatal(err)
+	}
+	again := c.stream(http.MethodGet, "", "Last-Event-ID: "+seen)
+	again.result("It is done.")
+	again.close()
+	rules := rig.App().Rules()
+	rules.Replace(rules.Set(), rig.Live.Current())
+	for range 2 { // it is gone for good
+		if got := c.read(c.do(http.MethodGet, "", "Last-Event-ID: "+seen)); got.status != 400 || !strings.Contains(got.body, "without Last-Event-ID") {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+	}
+	tell(t, rig, lists()[0])
+	c.stream(http.MethodGet, "", "Last-Event-ID: "+greeted).method("notifications/tools/list_changed")
 }
 
 // TestAQuietCallLetsItsClientGo: since 2025-11-25 a connection may be closed

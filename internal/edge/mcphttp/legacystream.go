@@ -116,6 +116,10 @@ func (h *Handler) reader(r *http.Request, s *session.Session) (*reading, error) 
 	var err error
 	if seen := r.Header.Get(headerLastEvent); seen != "" {
 		from.reader, err = s.Resume(seen)
+		if err == nil && !from.reader.IsFor(h.rpc.ResultsKey(r.Context())) {
+			from.reader.Close()
+			return nil, session.ErrLost // what is kept was made for another view
+		}
 		if from.gap = errors.Is(err, session.ErrElsewhere); !from.gap {
 			return from, err
 		}

@@ -34,6 +34,8 @@ type Origins struct {
 	// its own tools.
 	Client *backend.Client
 	Native *backend.NativeClient
+	// Keep, if set, gets what a native backend offers, after each load that brings something new.
+	Keep func(*source.Native)
 	// More are sources that are not in the configuration.
 	More []source.Source
 }
@@ -77,6 +79,9 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 		native := backend.NewNativeSource("tool API at "+from.Client.Target().String(), from.Native, isNative)
 		if !isNative && reflection != nil {
 			native = source.WhenListed(native, reflection, outriggerv1connect.ToolServiceName)
+		}
+		if from.Keep != nil {
+			native = source.Keeping(native, from.Keep)
 		}
 		sources = append(sources, native)
 	}

@@ -48,6 +48,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Sources are sources of tools in addition to the configuration.
 	Sources []source.Source
+	// Keep, if set, gets what a native backend offers, after each load that brings something new.
+	Keep func(*source.Native)
 	// Life learns whether calls can be answered.
 	Life *lifecycle.Machine
 	// Noted is Log for lines that many requests can cause.
@@ -153,7 +155,7 @@ func (s *Service) Diagnoser() Diagnoser {
 
 // Plan returns where tools come from and how they are made, by a configuration that may be newer than that of the start.
 func (s *Service) Plan(cfg *configv1.Config) ([]source.Source, catalog.BuildOptions, error) {
-	return Plan(cfg, Origins{Client: s.client, Native: s.native, More: s.opts.Sources})
+	return Plan(cfg, Origins{Client: s.client, Native: s.native, Keep: s.opts.Keep, More: s.opts.Sources})
 }
 
 // Types returns what finds types that no tool names, nil for nothing: the backend, also where descriptor files say what the
@@ -185,7 +187,7 @@ func (s *Service) current() *catalog.Catalog {
 // the second is nil where it is not asked for any.
 func (s *Service) Callers() (bridge.Upstream, bridge.Native) {
 	if s.recorded != nil {
-		return s.recorded, nil
+		return s.recorded, s.recorded
 	}
 	if s.client == nil {
 		return bridge.NoBackend{}, nil

@@ -240,7 +240,9 @@ type TaskCall struct {
 	// again; not set without either, or for a caller without an identity. What its claims said is not kept: rules that read them count it as a caller that has none.
 	Identity *TaskIdentity `protobuf:"bytes,20,opt,name=identity,proto3" json:"identity,omitempty"`
 	// What the caller saw of results when it made the call, as TaskRecord has it.
-	View          string `protobuf:"bytes,21,opt,name=view,proto3" json:"view,omitempty"`
+	View string `protobuf:"bytes,21,opt,name=view,proto3" json:"view,omitempty"`
+	// Set for a tool of a native backend: then `wire` has the arguments as JSON.
+	Native        *NativeCall `protobuf:"bytes,22,opt,name=native,proto3" json:"native,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -408,6 +410,68 @@ func (x *TaskCall) GetView() string {
 	return ""
 }
 
+func (x *TaskCall) GetNative() *NativeCall {
+	if x != nil {
+		return x.Native
+	}
+	return nil
+}
+
+// NativeCall is what a native backend is sent beside the arguments of a call.
+type NativeCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// MCP's `_meta` of the request; empty for none.
+	MetaJson []byte `protobuf:"bytes,1,opt,name=meta_json,json=metaJson,proto3" json:"meta_json,omitempty"`
+	// The request's context, without the capabilities of its client.
+	Context       *v1.RequestContext `protobuf:"bytes,2,opt,name=context,proto3" json:"context,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NativeCall) Reset() {
+	*x = NativeCall{}
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NativeCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NativeCall) ProtoMessage() {}
+
+func (x *NativeCall) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NativeCall.ProtoReflect.Descriptor instead.
+func (*NativeCall) Descriptor() ([]byte, []int) {
+	return file_outrigger_state_v1_task_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *NativeCall) GetMetaJson() []byte {
+	if x != nil {
+		return x.MetaJson
+	}
+	return nil
+}
+
+func (x *NativeCall) GetContext() *v1.RequestContext {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
+
 // TaskIdentity is the identity of a caller, without what it was proved by.
 type TaskIdentity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -432,7 +496,7 @@ type TaskIdentity struct {
 
 func (x *TaskIdentity) Reset() {
 	*x = TaskIdentity{}
-	mi := &file_outrigger_state_v1_task_proto_msgTypes[2]
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -444,7 +508,7 @@ func (x *TaskIdentity) String() string {
 func (*TaskIdentity) ProtoMessage() {}
 
 func (x *TaskIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_state_v1_task_proto_msgTypes[2]
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -457,7 +521,7 @@ func (x *TaskIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskIdentity.ProtoReflect.Descriptor instead.
 func (*TaskIdentity) Descriptor() ([]byte, []int) {
-	return file_outrigger_state_v1_task_proto_rawDescGZIP(), []int{2}
+	return file_outrigger_state_v1_task_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TaskIdentity) GetName() string {
@@ -552,7 +616,7 @@ type TaskCaller struct {
 
 func (x *TaskCaller) Reset() {
 	*x = TaskCaller{}
-	mi := &file_outrigger_state_v1_task_proto_msgTypes[3]
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -564,7 +628,7 @@ func (x *TaskCaller) String() string {
 func (*TaskCaller) ProtoMessage() {}
 
 func (x *TaskCaller) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_state_v1_task_proto_msgTypes[3]
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -577,7 +641,7 @@ func (x *TaskCaller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskCaller.ProtoReflect.Descriptor instead.
 func (*TaskCaller) Descriptor() ([]byte, []int) {
-	return file_outrigger_state_v1_task_proto_rawDescGZIP(), []int{3}
+	return file_outrigger_state_v1_task_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TaskCaller) GetName() string {
@@ -649,7 +713,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_outrigger_state_v1_task_proto_msgTypes[4]
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -661,7 +725,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_state_v1_task_proto_msgTypes[4]
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -674,7 +738,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_outrigger_state_v1_task_proto_rawDescGZIP(), []int{4}
+	return file_outrigger_state_v1_task_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Header) GetName() string {
@@ -695,7 +759,7 @@ var File_outrigger_state_v1_task_proto protoreflect.FileDescriptor
 
 const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x1doutrigger/state/v1/task.proto\x12\x12outrigger.state.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18outrigger/v1/input.proto\x1a\x17outrigger/v1/task.proto\"\xa4\x05\n" +
+	"\x1doutrigger/state/v1/task.proto\x12\x12outrigger.state.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19outrigger/v1/client.proto\x1a\x18outrigger/v1/input.proto\x1a\x17outrigger/v1/task.proto\"\xa4\x05\n" +
 	"\n" +
 	"TaskRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
@@ -719,7 +783,7 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\x04view\x18\x10 \x01(\tR\x04view\x1aW\n" +
 	"\fAnswersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
-	"\x05value\x18\x02 \x01(\v2\x1b.outrigger.v1.InputResponseR\x05value:\x028\x01\"\xd3\x04\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.outrigger.v1.InputResponseR\x05value:\x028\x01\"\x8b\x05\n" +
 	"\bTaskCall\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1c\n" +
 	"\tprocedure\x18\x02 \x01(\tR\tprocedure\x12\x12\n" +
@@ -741,8 +805,13 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"streamTime\x12\x1a\n" +
 	"\bapproval\x18\x11 \x01(\tR\bapproval\x12<\n" +
 	"\bidentity\x18\x14 \x01(\v2 .outrigger.state.v1.TaskIdentityR\bidentity\x12\x12\n" +
-	"\x04view\x18\x15 \x01(\tR\x04viewB\t\n" +
-	"\a_header\"\x92\x02\n" +
+	"\x04view\x18\x15 \x01(\tR\x04view\x126\n" +
+	"\x06native\x18\x16 \x01(\v2\x1e.outrigger.state.v1.NativeCallR\x06nativeB\t\n" +
+	"\a_header\"a\n" +
+	"\n" +
+	"NativeCall\x12\x1b\n" +
+	"\tmeta_json\x18\x01 \x01(\fR\bmetaJson\x126\n" +
+	"\acontext\x18\x02 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontext\"\x92\x02\n" +
 	"\fTaskIdentity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x14\n" +
@@ -782,35 +851,39 @@ func file_outrigger_state_v1_task_proto_rawDescGZIP() []byte {
 	return file_outrigger_state_v1_task_proto_rawDescData
 }
 
-var file_outrigger_state_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_outrigger_state_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_outrigger_state_v1_task_proto_goTypes = []any{
 	(*TaskRecord)(nil),            // 0: outrigger.state.v1.TaskRecord
 	(*TaskCall)(nil),              // 1: outrigger.state.v1.TaskCall
-	(*TaskIdentity)(nil),          // 2: outrigger.state.v1.TaskIdentity
-	(*TaskCaller)(nil),            // 3: outrigger.state.v1.TaskCaller
-	(*Header)(nil),                // 4: outrigger.state.v1.Header
-	nil,                           // 5: outrigger.state.v1.TaskRecord.AnswersEntry
-	(*v1.Task)(nil),               // 6: outrigger.v1.Task
-	(*durationpb.Duration)(nil),   // 7: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
-	(*v1.InputResponse)(nil),      // 9: outrigger.v1.InputResponse
+	(*NativeCall)(nil),            // 2: outrigger.state.v1.NativeCall
+	(*TaskIdentity)(nil),          // 3: outrigger.state.v1.TaskIdentity
+	(*TaskCaller)(nil),            // 4: outrigger.state.v1.TaskCaller
+	(*Header)(nil),                // 5: outrigger.state.v1.Header
+	nil,                           // 6: outrigger.state.v1.TaskRecord.AnswersEntry
+	(*v1.Task)(nil),               // 7: outrigger.v1.Task
+	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*v1.RequestContext)(nil),     // 10: outrigger.v1.RequestContext
+	(*v1.InputResponse)(nil),      // 11: outrigger.v1.InputResponse
 }
 var file_outrigger_state_v1_task_proto_depIdxs = []int32{
-	6,  // 0: outrigger.state.v1.TaskRecord.task:type_name -> outrigger.v1.Task
-	5,  // 1: outrigger.state.v1.TaskRecord.answers:type_name -> outrigger.state.v1.TaskRecord.AnswersEntry
-	7,  // 2: outrigger.state.v1.TaskRecord.keep:type_name -> google.protobuf.Duration
-	8,  // 3: outrigger.state.v1.TaskRecord.expires:type_name -> google.protobuf.Timestamp
-	7,  // 4: outrigger.state.v1.TaskRecord.timeout:type_name -> google.protobuf.Duration
-	7,  // 5: outrigger.state.v1.TaskRecord.poll_interval:type_name -> google.protobuf.Duration
-	4,  // 6: outrigger.state.v1.TaskCall.headers:type_name -> outrigger.state.v1.Header
-	3,  // 7: outrigger.state.v1.TaskCall.who:type_name -> outrigger.state.v1.TaskCaller
-	2,  // 8: outrigger.state.v1.TaskCall.identity:type_name -> outrigger.state.v1.TaskIdentity
-	9,  // 9: outrigger.state.v1.TaskRecord.AnswersEntry.value:type_name -> outrigger.v1.InputResponse
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	7,  // 0: outrigger.state.v1.TaskRecord.task:type_name -> outrigger.v1.Task
+	6,  // 1: outrigger.state.v1.TaskRecord.answers:type_name -> outrigger.state.v1.TaskRecord.AnswersEntry
+	8,  // 2: outrigger.state.v1.TaskRecord.keep:type_name -> google.protobuf.Duration
+	9,  // 3: outrigger.state.v1.TaskRecord.expires:type_name -> google.protobuf.Timestamp
+	8,  // 4: outrigger.state.v1.TaskRecord.timeout:type_name -> google.protobuf.Duration
+	8,  // 5: outrigger.state.v1.TaskRecord.poll_interval:type_name -> google.protobuf.Duration
+	5,  // 6: outrigger.state.v1.TaskCall.headers:type_name -> outrigger.state.v1.Header
+	4,  // 7: outrigger.state.v1.TaskCall.who:type_name -> outrigger.state.v1.TaskCaller
+	3,  // 8: outrigger.state.v1.TaskCall.identity:type_name -> outrigger.state.v1.TaskIdentity
+	2,  // 9: outrigger.state.v1.TaskCall.native:type_name -> outrigger.state.v1.NativeCall
+	10, // 10: outrigger.state.v1.NativeCall.context:type_name -> outrigger.v1.RequestContext
+	11, // 11: outrigger.state.v1.TaskRecord.AnswersEntry.value:type_name -> outrigger.v1.InputResponse
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_state_v1_task_proto_init() }
@@ -825,7 +898,7 @@ func file_outrigger_state_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_state_v1_task_proto_rawDesc), len(file_outrigger_state_v1_task_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
