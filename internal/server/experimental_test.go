@@ -51,6 +51,12 @@ func modernAt(t *testing.T, url, revision, method, params string) (int, string) 
 	return postTo(t, url+"/mcp", `{"jsonrpc":"2.0","id":"1","method":"`+method+`","params":{`+strings.TrimSuffix(params, ",")+`}}`, header)
 }
 
+// legacyAt is modernAt for revisions that have their version in a header.
+func legacyAt(t *testing.T, url, revision, method, params string) (int, string) {
+	t.Helper()
+	return postTo(t, url+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+`}}`, http.Header{"Mcp-Protocol-Version": {revision}})
+}
+
 func postTo(t *testing.T, url, body string, header http.Header) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -102,7 +108,11 @@ func TestExperimentsThatAreOff(t *testing.T) {
 			resp := fetch(t, http.MethodGet, url+"/mcp/server-card", "", "")
 			return resp.StatusCode, bodyOf(t, resp)
 		}},
-		config.ToolManifest: {"404 manifest": modern(today, "tools/manifest", ""), "404 describe": modern(today, "tools/describe", `"names":["fleet_get_order"]`)},
+		config.ToolManifest: {"404 manifest": modern(today, "tools/manifest", ""), "404 describe": modern(today, "tools/describe", `"names":["fleet_get_order"]`),
+			"200 manifest of older revisions": func(t *testing.T, url string) (int, string) {
+				t.Helper()
+				return legacyAt(t, url, "2025-11-25", "tools/manifest", "")
+			}},
 		config.ResultVariants: {
 			"400 revision": modern(someday, "tools/list", ""),
 			"400 call":     modern(someday, "tools/call", anOrder+`,"requestedOutputs":[{"audience":"assistant","format":"content"}]`),
@@ -225,7 +235,7 @@ func TestSkillsHaveCacheHintsInEveryEra(t *testing.T) {
 			for _, revision := range []string{today, "2025-11-25", "2025-06-18", "2025-03-26"} {
 				_, got := modernAt(t, url, revision, method, params)
 				if revision != today {
-					_, got = postTo(t, url+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+`}}`, http.Header{"Mcp-Protocol-Version": {revision}})
+					_, got = legacyAt(t, url, revision, method, params)
 				}
 				if want := isOn || revision == today; strings.Contains(got, hint) != want || !strings.Contains(got, `"result"`) {
 					t.Errorf("%q, %s %s: %s", name, revision, method, got)
