@@ -132,7 +132,7 @@ func TestBatchesAreRefused(t *testing.T) {
 		"[" + request("ping", "") + "," + request("ping", "") + "]", "[" + toolCall("1", "counted") + "]", `[]`,
 		`[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, ` [` + toolCall("1", "counted") + `,` + cancellation("1") + `]`,
 	}
-	refused := func(about string, got reply) {
+	refused := func(about string, got answer) {
 		t.Helper()
 		if got.status < 400 || got.status > 499 || got.Error == nil || got.Result != nil || strings.HasPrefix(got.body, "[") {
 			t.Errorf("%s: %d %s", about, got.status, got.body)
@@ -145,7 +145,7 @@ func TestBatchesAreRefused(t *testing.T) {
 		}
 		c := openWith(t, url, revision, `{}`)
 		for _, batch := range batches {
-			refused(revision+" "+batch, c.read(c.do(http.MethodPost, batch)))
+			refused(revision+" "+batch, c.post(batch))
 		}
 		if got := c.post(request("ping", "")); got.status != http.StatusOK || string(got.Result) != "{}" {
 			t.Errorf("%s, after the batches: %d %s", revision, got.status, got.body)
