@@ -3,6 +3,7 @@
 package server_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
@@ -218,6 +221,46 @@ func TestTheServerCard(t *testing.T) {
 				t.Errorf("again: %d", again.StatusCode)
 			}
 		})
+	}
+}
+
+// TestPublicDocumentsTakeNothingFromCalls: what is read without credentials is read while every slot is taken, and requests for it take no
+// slot, no place in the queue and nothing of a rate.
+func TestPublicDocumentsTakeNothingFromCalls(t *testing.T) {
+	t.Parallel()
+	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) {
+		c.Experimental = []string{config.ServerCard}
+		c.Limits.MaxConcurrentCalls = proto.Int32(1)
+		c.Limits.CallerRate = &configv1.Rate{PerSecond: 1e-6, Burst: proto.Int32(2)} // one address is one caller here
+	}})
+	url, operators := rig.Serve(t), rig.Operators(t)
+	ctx, stop := context.WithCancel(t.Context())
+	taken := make(chan struct{})
+	client := mcptest.Client(t, 1)
+	go func() {
+		defer close(taken)
+		_, _, _ = sendAs(ctx, client, url+"/rpc", "", sleepCall)
+	}()
+	const used = "outrigger_limit_used{limit=\"max_concurrent_calls\"} 1\n"
+	await(t, mcptest.Client(t, 1), operators, used)
+	for path, status := range map[string]int{
+		"/mcp/server-card": 200, "/.well-known/oauth-protected-resource": 404, "/.well-known/oauth-authorization-server": 404,
+	} {
+		for range 50 {
+			resp := fetch(t, http.MethodGet, url+path, "", "")
+			if _ = bodyOf(t, resp); resp.StatusCode != status {
+				t.Fatalf("%s: %d", path, resp.StatusCode)
+			}
+		}
+	}
+	await(t, mcptest.Client(t, 1), operators, used)
+	stop()
+	<-taken
+	// The call that was cancelled and this one are the burst.
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		if status, text := postTo(t, url+"/rpc", echoCall, nil); status != want {
+			t.Errorf("after the flood: %d %s, want %d", status, text, want)
+		}
 	}
 }
 
