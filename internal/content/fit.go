@@ -559,12 +559,12 @@ type Wanted struct {
 	Place string
 }
 
-// DigestHeader has the digest of the tool that the caller has seen, in calls of the backend's own methods, which have no _meta.
-const DigestHeader = "Outrigger-Digest"
+// digestHeader has the digest of the tool that the caller has seen, in calls of the backend's own methods, which have no _meta.
+const digestHeader = "Outrigger-Digest"
 
 // ReadWantedHeader reads what the header of a call without _meta says. The error is INVALID_PARAMS.
 func ReadWantedHeader(h http.Header) (w Wanted, err *errmap.Error) {
-	if values, ok := h[DigestHeader]; ok {
+	if values, ok := h[digestHeader]; ok {
 		err = w.readDigest(strings.Join(values, ", "))
 	}
 	return w, err
@@ -686,7 +686,7 @@ func (w *Wanted) RefuseDigest(reason string, parts ...string) *errmap.Error {
 func (w *Wanted) refuse(key, keyword string, reasons ...string) *errmap.Error {
 	path := schema.AppendPointer(w.Place, key)
 	if w.Place == "" { // the only member that comes in a header
-		path, key = "", DigestHeader
+		path, key = "", digestHeader
 	}
 	violations := make([]errmap.Violation, 0, len(reasons))
 	for _, reason := range reasons {
