@@ -432,6 +432,7 @@ func (a *approvals) areAsked() bool {
 
 // The words of the draft SEP-2643 for what a denied caller can expect of asking for approval, or for another token.
 const (
+	denialAvailable   = "available"
 	denialUnavailable = "unavailable"
 	denialUndisclosed = "undisclosed"
 )
@@ -442,13 +443,13 @@ func disclosed(err *errmap.Error) *errmap.Error {
 	out := *err
 	switch {
 	case err.Code == errmap.ApprovalRequired:
-		out.Denial = errmap.DenialAvailable
+		out.Denial = denialAvailable
 	case err.Code != errmap.PermissionDenied:
 		return err
 	case err.Rule != "" || err.Approval != "":
 		out.Denial = denialUnavailable
 	case identity.NamesScopes(err.Challenge):
-		out.Denial = errmap.DenialAvailable
+		out.Denial = denialAvailable
 	default:
 		out.Denial = denialUndisclosed
 	}

@@ -333,14 +333,14 @@ func (e *Error) appendApproval(dst []byte) []byte {
 // Disposition returns a further member for what says of a denial whether anything can help, with a comma before it: what becomes of the
 // credential where a new one helps. It is empty in all other cases.
 func (e *Error) Disposition() string {
-	if e.Code == PermissionDenied && e.Denial == DenialAvailable {
+	if e.Code == PermissionDenied && e.Denial == denialAvailable {
 		return `,"credentialDisposition":"replacement"`
 	}
 	return ""
 }
 
-// DenialAvailable is the Denial of an error that something can be done about. If that is no approval, it is a token with more scopes.
-const DenialAvailable = "available"
+// denialAvailable is the Denial of an error that something can be done about. If that is no approval, it is a token with more scopes.
+const denialAvailable = "available"
 
 // AppendDetail appends the error in the form that ToolResult and the canonical message form carry:
 // {"error_type", "error_message", "error_details"}, the last being the data object.
