@@ -437,15 +437,15 @@ func (a *approvals) areAsked() bool {
 	return a.service != nil && a.rulebook.rules != nil && a.rulebook.rules.HasApprovals()
 }
 
-// The words of the draft SEP-2643 for what a denied caller can expect of asking for approval.
+// The words of the draft SEP-2643 for what a denied caller can expect of asking for approval, or for another token.
 const (
 	denialAvailable   = "available"
 	denialUnavailable = "unavailable"
 	denialUndisclosed = "undisclosed"
 )
 
-// disclosed is an error that says whether asking for approval can help. What a rule denies, no approval changes; about grants nothing
-// is said.
+// disclosed is an error that says whether asking for approval, or for another token, can help. What a rule denies, neither changes. A
+// challenge that names scopes says already that a token with them helps; about grants nothing is said.
 func disclosed(err *errmap.Error) *errmap.Error {
 	out := *err
 	switch {
@@ -455,6 +455,8 @@ func disclosed(err *errmap.Error) *errmap.Error {
 		return err
 	case err.Rule != "" || err.Approval != "":
 		out.Denial = denialUnavailable
+	case identity.NamesScopes(err.Challenge):
+		out.Denial = denialAvailable
 	default:
 		out.Denial = denialUndisclosed
 	}

@@ -226,7 +226,7 @@ func (w *calls) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 	c.catalog = cat
 	w.parts.counter.found(c)
 	if c.req.Exchange != nil {
-		return nil
+		return w.parts.digests.check(c)
 	}
 	if c.req.Items != nil && !c.tool.TakesStream() {
 		return errmap.Because(errmap.InvalidParams, "tool "+c.tool.Name+" does not take a stream of items")
@@ -234,10 +234,7 @@ func (w *calls) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 	if (c.tool.Streams() || c.tool.TakesStream()) && c.req.Arguments.Encoding != EncodingJSON {
 		return errmap.Because(errmap.MethodNotFound, "tool "+c.tool.Name+" is a streaming RPC; call it as a tool, or call the backend directly")
 	}
-	if c.req.Wanted.Digest != "" {
-		return w.parts.digests.check(c)
-	}
-	return nil
+	return w.parts.digests.check(c)
 }
 
 // envelope has the message around the call checked against its arguments.

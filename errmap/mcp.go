@@ -258,7 +258,7 @@ type About struct {
 
 // Data returns the data object of the error, one line of JSON. Its members, in this order: code, errorType, retryable,
 // retryAfterMs?, requestId (null if unreadable), tool?, violations?, backendCode?, backendStatus?, itemsSent?, details?,
-// approval? (id, handle?), denial? (availability).
+// approval? (id, handle?), denial? (availability, credentialDisposition?).
 func (e *Error) Data(about About) json.RawMessage {
 	return e.AppendData(make([]byte, 0, 256), about)
 }
@@ -324,11 +324,23 @@ func (e *Error) appendApproval(dst []byte) []byte {
 	}
 	if e.Denial != "" {
 		dst = append(dst, `,"denial":{"availability":`...)
-		dst = jsontext.AppendString(dst, e.Denial)
+		dst = append(jsontext.AppendString(dst, e.Denial), e.Disposition()...)
 		dst = append(dst, '}')
 	}
 	return dst
 }
+
+// Disposition returns a further member for what says of a denial whether anything can help, with a comma before it: what becomes of the
+// credential where a new one helps. It is empty in all other cases.
+func (e *Error) Disposition() string {
+	if e.Code == PermissionDenied && e.Denial == denialAvailable {
+		return `,"credentialDisposition":"replacement"`
+	}
+	return ""
+}
+
+// denialAvailable is the Denial of an error that something can be done about. If that is no approval, it is a token with more scopes.
+const denialAvailable = "available"
 
 // AppendDetail appends the error in the form that ToolResult and the canonical message form carry:
 // {"error_type", "error_message", "error_details"}, the last being the data object.

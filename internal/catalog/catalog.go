@@ -112,6 +112,8 @@ func (c *Catalog) LeftOut() []source.Warning {
 	for _, t := range c.All() {
 		switch {
 		case !t.Hidden:
+		case t.isUnmarked && slices.ContainsFunc(c.Resources().All(), func(m *resource.Method) bool { return m.Procedure() == t.Method.Procedure }):
+			out = append(out, source.Warning{Subject: t.Subject(), Text: "method is a source of resources and no tool, by its option of protomcp.v1; hidden: false in the overlay makes it a tool as well"})
 		case t.isUnmarked:
 			out = append(out, source.Warning{Subject: t.Subject(), Text: "method left out: it has no option of protomcp.v1, which rival-annotations asks for; hidden: false in the overlay makes it a tool"})
 		default:

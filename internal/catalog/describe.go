@@ -1003,3 +1003,17 @@ func (b *builder) rivalOf(md protoreflect.MethodDescriptor, ours methodOptions) 
 	out.mcpName = b.rivalName(md, said)
 	return out, nil
 }
+
+// rivalResource is what a rival says of resources of a method, as our option says it; nil for nothing.
+func (b *builder) rivalResource(md protoreflect.MethodDescriptor) (*configv1.ResourceOptions, error) {
+	if b.world.rivals == 0 {
+		return nil, nil //nolint:nilnil // no option is no fault
+	}
+	said, err := schema.RivalResourceOf(md, schema.RivalsOf(md.ParentFile()))
+	if err != nil || said == (schema.RivalResource{}) {
+		return nil, err
+	}
+	return &configv1.ResourceOptions{
+		UriTemplate: said.URITemplate, MimeType: said.MimeType, ContentField: said.Content, ItemsField: said.Items, NameField: said.Label,
+	}, nil
+}

@@ -41,6 +41,9 @@ func rivalText(c *Catalog) string {
 		}
 		fmt.Fprintf(&out, "  %s\n  %s\n", t.Input.Advertised(), t.Output.Advertised())
 	}
+	for _, m := range c.Resources().All() {
+		fmt.Fprintf(&out, "resource %s by %s, %s%s\n", m.URITemplate(), m.Procedure(), m.Resource().GetMimeType(), m.Template().GetMimeType())
+	}
 	for _, w := range c.Warnings() {
 		fmt.Fprintf(&out, "warning: %s: %s\n", w.Subject, w.Text)
 	}
@@ -122,7 +125,8 @@ func TestTheOverlayWinsOverRivals(t *testing.T) {
 			t.Errorf("%s is a tool", gone)
 		}
 	}
-	if why := fmt.Sprint(c.LeftOut()); !strings.Contains(why, "Reindex: method left out: it has no option of protomcp.v1") || strings.Contains(why, "GetErrand") || strings.Contains(why, "is hidden") {
+	if why := fmt.Sprint(c.LeftOut()); !strings.Contains(why, "Reindex: method left out: it has no option of protomcp.v1") ||
+		!strings.Contains(why, "ListOpen: method is a source of resources and no tool") || strings.Contains(why, "GetErrand") || strings.Contains(why, "is hidden") {
 		t.Errorf("left out: %s", why)
 	}
 	only := mustBuild(t, BuildOptions{Rivals: true, Selection: selection(t, []string{"ns_*"}, nil)}, loadFile(t, errandsSet))

@@ -733,6 +733,17 @@ func (b *builder) resource(t *Tool, options []byte, overlaid *configv1.ResourceO
 			return
 		}
 	}
+	if o == nil {
+		var err error
+		if o, err = b.rivalResource(t.Method.Descriptor); err != nil || o != nil && overlaid == nil {
+			// A fault of a service that the operator cannot change: it costs the resource alone.
+			problem = func(err error) { b.warn(t.Subject(), "its resources by protomcp.v1 are omitted: "+oneLine(err)) }
+		}
+		if err != nil {
+			problem(err)
+			return
+		}
+	}
 	if o = override(o, overlaid); o == nil {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -554,8 +555,19 @@ type Wanted struct {
 	Preview bool
 	// Digest is the digest of the tool as the caller has seen it, 64 lowercase hex digits; empty if that does not matter.
 	Digest string
-	// Place is the JSON Pointer of _meta in the request, for errors.
+	// Place is the JSON Pointer of _meta in the request, for errors. It is empty if Digest came in a header.
 	Place string
+}
+
+// digestHeader has the digest of the tool that the caller has seen, in calls of the backend's own methods, which have no _meta.
+const digestHeader = "Outrigger-Digest"
+
+// ReadWantedHeader reads what the header of a call without _meta says. The error is INVALID_PARAMS.
+func ReadWantedHeader(h http.Header) (w Wanted, err *errmap.Error) {
+	if values, ok := h[digestHeader]; ok {
+		err = w.readDigest(strings.Join(values, ", "))
+	}
+	return w, err
 }
 
 // ReadWanted reads what the _meta of a call says. meta is a checked JSON object or nil, and place its JSON Pointer in the request. The
@@ -589,9 +601,8 @@ func ReadWanted(meta []byte, place string) (Wanted, *errmap.Error) {
 			}
 		case digestKey:
 			text, _ := jsontext.Text(raw)
-			w.Digest = strings.TrimPrefix(text, "sha256:")
-			if len(w.Digest) != hex.EncodedLen(sha256.Size) || strings.Trim(w.Digest, "0123456789abcdef") != "" {
-				return w, w.refuse(digestKey, "pattern", "want the digest of the tool: 64 lowercase hex digits")
+			if err := w.readDigest(text); err != nil {
+				return w, err
 			}
 		}
 	}
@@ -641,8 +652,22 @@ func (w *Wanted) RefusePreview(reason string) *errmap.Error {
 	return w.refuse(previewKey, "preview", reason)
 }
 
-// DigestPath is the JSON Pointer of Digest in the request.
-func (w *Wanted) DigestPath() string { return schema.AppendPointer(w.Place, digestKey) }
+// readDigest reads Digest.
+func (w *Wanted) readDigest(text string) *errmap.Error {
+	w.Digest = strings.TrimPrefix(text, "sha256:")
+	if len(w.Digest) != hex.EncodedLen(sha256.Size) || strings.Trim(w.Digest, "0123456789abcdef") != "" {
+		return w.refuse(digestKey, "pattern", "want the digest of the tool: 64 lowercase hex digits")
+	}
+	return nil
+}
+
+// DigestPath is the JSON Pointer of Digest in the request; empty if that is a header.
+func (w *Wanted) DigestPath() string {
+	if w.Place == "" {
+		return ""
+	}
+	return schema.AppendPointer(w.Place, digestKey)
+}
 
 // RefuseDigest is INVALID_PARAMS for Digest, with a reason and the parts of the tool that are other ones.
 func (w *Wanted) RefuseDigest(reason string, parts ...string) *errmap.Error {
@@ -659,9 +684,13 @@ func (w *Wanted) RefuseDigest(reason string, parts ...string) *errmap.Error {
 }
 
 func (w *Wanted) refuse(key, keyword string, reasons ...string) *errmap.Error {
+	path := schema.AppendPointer(w.Place, key)
+	if w.Place == "" { // the only member that comes in a header
+		path, key = "", digestHeader
+	}
 	violations := make([]errmap.Violation, 0, len(reasons))
 	for _, reason := range reasons {
-		violations = append(violations, errmap.Violation{Path: schema.AppendPointer(w.Place, key), Keyword: keyword, Message: key + ": " + reason})
+		violations = append(violations, errmap.Violation{Path: path, Keyword: keyword, Message: key + ": " + reason})
 	}
 	return errmap.New(errmap.InvalidParams, errmap.WithViolations(violations...))
 }

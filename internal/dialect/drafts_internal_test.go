@@ -37,3 +37,24 @@ func FuzzDrafts(f *testing.F) {
 		}
 	})
 }
+
+// TestBlocksForTheirAudience: a content output has the blocks that are for its audience, and that of the assistant is never empty.
+func TestBlocksForTheirAudience(t *testing.T) {
+	t.Parallel()
+	const all, model, user, both = `{"type":"text","text":"a"}`, `{"text":"m","annotations":{"audience":["assistant"]}}`, `{"text":"u","annotations":{"audience":["user"]}}`,
+		`{"text":"b","annotations":{"priority":1,"audience":["user","assistant"]}}`
+	for _, tt := range []struct{ blocks, assistant, user string }{
+		{all, all, all},
+		{all + "," + model + "," + user + "," + both, all + "," + model + "," + both, all + "," + user + "," + both},
+		{user, user, user},
+		{model, model, ""},
+		{`{"annotations":{"audience":[]}}`, `{"annotations":{"audience":[]}}`, `{"annotations":{"audience":[]}}`},
+		{"", "", ""},
+	} {
+		for audience, want := range map[string]string{"assistant": tt.assistant, "user": tt.user} {
+			if got := string(appendBlocks([]byte("x"), []byte("["+tt.blocks+"]"), audience)); got != "x["+want+"]" {
+				t.Errorf("%s of [%s]: %s", audience, tt.blocks, got)
+			}
+		}
+	}
+}

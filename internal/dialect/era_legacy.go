@@ -26,6 +26,8 @@ func newLegacy() *era {
 			methodInitialize:        {op: bridge.OpOpen, read: readInitialize, write: writeInitialize},
 			"ping":                  {op: bridge.OpPing, read: readAnything, write: writeEmpty},
 			"tools/list":            {op: bridge.OpList, read: readPage, write: writeLegacyList},
+			"tools/manifest":        {op: bridge.OpList, read: readManifest, write: writeLegacyManifest},
+			"tools/describe":        {op: bridge.OpList, read: readDescribe, write: writeLegacyDescribed},
 			methodToolsCall:         {op: bridge.OpCall, read: readMCPCall, write: writeLegacyResult},
 			"resources/subscribe":   {op: bridge.OpServer, read: readSubscribe, write: writeWatch},
 			"resources/unsubscribe": {op: bridge.OpServer, read: readWatch, write: writeUnwatch},
@@ -77,7 +79,7 @@ func writeInitialize(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	dst := jsontext.AppendString([]byte(`{"protocolVersion":`), call.req.Context.GetProtocolVersion())
 	dst = append(dst, `,"capabilities":`...)
 	f := h.offers.Features(call.resp.Catalog)
-	dst = appendMCPCapabilities(dst, f, false, false)
+	dst = appendMCPCapabilities(dst, f, false, h.opts.ToolManifest)
 	if call.opened != nil {
 		call.opened.Declare(session.Lists{Prompts: f.PromptsChanged, Resources: f.Resources})
 	}
@@ -238,5 +240,5 @@ func failLegacy(_ *Handler, call *exchange, err *errmap.Error) Reply {
 	case errmap.Silent:
 		return Reply{Status: shown.HTTPStatus}
 	}
-	return replyFrom(shown, jsonrpc.AppendError(nil, id, true, shown.Code, shown.Message, shown.Data))
+	return replyFrom(shown, jsonrpc.AppendError(nil, id, true, shown.Code, shown.Message, call.draftData(shown.Data)))
 }

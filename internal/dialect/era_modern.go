@@ -3,8 +3,6 @@
 package dialect
 
 import (
-	"bytes"
-
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/content"
@@ -159,11 +157,7 @@ func failModern(h *Handler, call *exchange, err *errmap.Error) Reply {
 	case errmap.Silent:
 		return Reply{Status: shown.HTTPStatus}
 	}
-	data := shown.Data
-	if call.draft != nil && len(call.draft.members) > 0 && len(data) > 0 {
-		data = append(append(bytes.Clone(data[:len(data)-1]), call.draft.members...), '}')
-	}
-	return replyFrom(shown, jsonrpc.AppendError(nil, id, true, shown.Code, shown.Message, data))
+	return replyFrom(shown, jsonrpc.AppendError(nil, id, true, shown.Code, shown.Message, call.draftData(shown.Data)))
 }
 
 // modernType is what every complete result of the revision has.

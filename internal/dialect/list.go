@@ -54,7 +54,12 @@ func (h *Handler) modernList(call *exchange) *listing {
 }
 
 func writeLegacyList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
-	return call.list(h.mcpList(&h.listsOf(call.resp.Catalog).legacy, call.resp.Catalog, h.withDigest(appendLegacyTool)), append(appendNextCursor([]byte{']'}, call.resp.NextCursor), '}'))
+	return call.list(h.legacyList(call), append(appendNextCursor([]byte{']'}, call.resp.NextCursor), '}'))
+}
+
+// legacyList is the list of tools of revisions before that of [VersionModern].
+func (h *Handler) legacyList(call *exchange) *listing {
+	return h.mcpList(&h.listsOf(call.resp.Catalog).legacy, call.resp.Catalog, h.withDigest(appendLegacyTool))
 }
 
 // appendMCPTool appends a tool as the modern era shows it. What MCP has no

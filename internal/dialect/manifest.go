@@ -33,7 +33,19 @@ func (call *exchange) manifestOn() *errmap.Error {
 
 // writeManifest renders a page of tools as their names and digests.
 func writeManifest(h *Handler, call *exchange) ([]byte, *errmap.Error) {
-	l := h.modernList(call)
+	dst := appendManifest(call, h.modernList(call))
+	dst = strconv.AppendInt(append(dst, `,"ttlMs":`...), listTTL, 10)
+	dst = appendCacheScope(dst, call.resp.CacheScope())
+	return h.closeResult(dst, typeComplete, nil, "")
+}
+
+// writeLegacyManifest is writeManifest for revisions without cache hints.
+func writeLegacyManifest(h *Handler, call *exchange) ([]byte, *errmap.Error) {
+	return append(appendManifest(call, h.legacyList(call)), '}'), nil
+}
+
+// appendManifest begins a result with a page of a list of tools.
+func appendManifest(call *exchange, l *listing) []byte {
 	sums := l.digests()
 	dst := []byte(`{"entries":[`)
 	for i := call.resp.First; i < call.resp.Next; i++ {
@@ -46,10 +58,7 @@ func writeManifest(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 		dst = append(append(dst, sums[i]...), '"')
 		dst = append(appendAnnotations(dst, l.tools[i]), '}')
 	}
-	dst = appendNextCursor(append(dst, ']'), call.resp.NextCursor)
-	dst = strconv.AppendInt(append(dst, `,"ttlMs":`...), listTTL, 10)
-	dst = appendCacheScope(dst, call.resp.CacheScope())
-	return h.closeResult(dst, typeComplete, nil, "")
+	return appendNextCursor(append(dst, ']'), call.resp.NextCursor)
 }
 
 // digests are those of the tools as this list has them, with their _meta. Each is of its RFC 8785 form; one that has none has an
@@ -100,7 +109,21 @@ func readDescribe(call *exchange) *errmap.Error {
 
 // writeDescribed renders the tools of tools/describe, in the order of their names in the request.
 func writeDescribed(h *Handler, call *exchange) ([]byte, *errmap.Error) {
-	l := h.modernList(call)
+	dst, err := appendDescribed(call, h.modernList(call))
+	if err != nil {
+		return nil, err
+	}
+	return h.closeResult(dst, typeComplete, nil, "")
+}
+
+// writeLegacyDescribed is writeDescribed for revisions whose results have no type.
+func writeLegacyDescribed(h *Handler, call *exchange) ([]byte, *errmap.Error) {
+	dst, err := appendDescribed(call, h.legacyList(call))
+	return append(dst, '}'), err
+}
+
+// appendDescribed begins a result with tools of a list.
+func appendDescribed(call *exchange, l *listing) ([]byte, *errmap.Error) {
 	at := make(map[string]int, len(l.tools))
 	for i, t := range l.tools {
 		at[t.MCPName] = i
@@ -132,5 +155,13 @@ func writeDescribed(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 		call.draft.members = members
 		return nil, errmap.Because(errmap.InvalidParams, "unknown names of tools")
 	}
-	return h.closeResult(append(dst, ']'), typeComplete, nil, "")
+	return append(dst, ']'), nil
+}
+
+// draftData is the data of an error with the members that a draft adds.
+func (call *exchange) draftData(data []byte) []byte {
+	if call.draft == nil || len(call.draft.members) == 0 || len(data) == 0 {
+		return data
+	}
+	return append(append(bytes.Clone(data[:len(data)-1]), call.draft.members...), '}')
 }

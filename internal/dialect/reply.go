@@ -213,7 +213,7 @@ func appendDenial(dst []byte, err *errmap.Error) []byte {
 		return dst
 	}
 	dst = append(dst, `,"io.modelcontextprotocol/authorization":{"reason":"insufficient_authorization","remediation":`...)
-	dst = jsontext.AppendString(dst, err.Denial)
+	dst = append(jsontext.AppendString(dst, err.Denial), err.Disposition()...)
 	if err.Handle != "" {
 		dst = append(dst, `,"authorizationContextId":`...)
 		dst = jsontext.AppendString(dst, err.Handle)

@@ -27,9 +27,9 @@ type variant struct{ audience, format string }
 
 // variants returns what a tool can answer with. The first is what a call without a choice gets.
 func variants(t *catalog.Tool) []variant {
-	all := []variant{{"assistant", "content"}, {"assistant", "structured"}, {"programmatic", "structured"}}
+	all := []variant{{"assistant", "content"}, {"user", "content"}, {"assistant", "structured"}, {"programmatic", "structured"}, {"user", "structured"}}
 	if !t.HasOutput() {
-		return all[:1]
+		return all[:2]
 	}
 	return all
 }
@@ -128,7 +128,7 @@ func (call *exchange) reshape() {
 		}
 		dst = append(v.appendTo(append(dst, '{')), ',')
 		if v.format == "content" {
-			dst = append(append(dst, `"content":`...), blocks...)
+			dst = appendBlocks(append(dst, `"content":`...), blocks, v.audience)
 		} else {
 			dst = append(append(dst, `"structuredContent":`...), structured...)
 		}
@@ -147,6 +147,34 @@ func (call *exchange) reshape() {
 	kept.body, kept.lender, kept.shared, kept.quoted = dst, nil, shared{}, quoted{}
 	call.reply.Release()
 	call.reply = kept
+}
+
+// appendBlocks appends the blocks of content that are for an audience. A block that names no audience is for all. The assistant gets all
+// blocks if none is for it, because its output has to say something.
+func appendBlocks(dst, blocks []byte, audience string) []byte {
+	start := len(dst)
+	for block := range jsontext.Elements(blocks) {
+		annotations, _ := jsontext.Lookup(block, "annotations")
+		named, _ := jsontext.Lookup(annotations, "audience")
+		isFor := true
+		for raw := range jsontext.Elements(named) {
+			who, _ := jsontext.Text(raw)
+			if isFor = who == audience; isFor {
+				break
+			}
+		}
+		if isFor {
+			dst = append(append(dst, ','), block...)
+		}
+	}
+	switch {
+	case len(dst) > start:
+		dst[start] = '['
+		return append(dst, ']')
+	case audience == "assistant":
+		return append(dst, blocks...)
+	}
+	return append(dst, `[]`...)
 }
 
 func (v variant) appendTo(dst []byte) []byte {

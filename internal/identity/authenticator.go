@@ -154,6 +154,9 @@ func NotPermitted(metadata string, scopes ...string) string {
 	return challenge
 }
 
+// NamesScopes reports whether a challenge names the scopes that a token has to have.
+func NamesScopes(challenge string) bool { return strings.Contains(challenge, ` scope="`) }
+
 // Certificates identifies callers by the names in their certificates, and permits all
 // calls. The TLS handshake has already verified the certificates. It ignores tokens.
 type Certificates struct{}

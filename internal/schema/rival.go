@@ -28,6 +28,8 @@ const (
 const (
 	protoMCPTool        = 50001
 	protoMCPService     = 50002
+	protoMCPTemplate    = 50003
+	protoMCPList        = 50004
 	protoMCPElicitation = 50006
 	protoMCPField       = 50009
 	rivalMCPTool        = 51001
@@ -165,6 +167,63 @@ func protoMCPToolOf(md protoreflect.MethodDescriptor) (out RivalTool, ok bool) {
 	out.Of = RivalProtoMCP
 	_, out.Asks = joinedOption(md, protoMCPElicitation)
 	return out, out.readPrefix(md, protoMCPService) && ok
+}
+
+// RivalResource is what protomcp.v1 says of a method that reads or lists resources, in the words of our own option: the variables of the
+// template are paths of fields. The zero value says nothing.
+type RivalResource struct {
+	URITemplate, MimeType string
+	// Content is the field of the response with the contents, of a method that reads. Items is the list of one that lists, and Label the
+	// field of an item with its name; empty where that is more than a field.
+	Content, Items, Label string
+}
+
+// RivalResourceOf reads what the given rivals say of resources of a method. The error is for an option that cannot be read.
+func RivalResourceOf(md protoreflect.MethodDescriptor, of Rivals) (out RivalResource, err error) {
+	if of&RivalProtoMCP == 0 {
+		return out, nil
+	}
+	number, name := protowire.Number(protoMCPTemplate), "resource_template"
+	to := fields{1: &out.URITemplate, 5: &out.MimeType, 6: &out.Content}
+	bindings := protowire.Number(2)
+	body, isThere := joinedOption(md, number)
+	if !isThere {
+		number, name, bindings = protoMCPList, "resource_list", 3
+		to = fields{1: &out.Items, 2: &out.URITemplate, 4: &out.Label, 6: &out.MimeType}
+		if body, isThere = joinedOption(md, number); !isThere {
+			return out, nil
+		}
+	}
+	var paths []string
+	isBound := true
+	ok := each(body, func(it item) {
+		if it.number == bindings && it.typ == protowire.BytesType {
+			var placeholder, path string
+			isBound = fields{1: &placeholder, 2: &path}.read(it.bytes) && isBound
+			paths = append(paths, "{"+placeholder+"}", "{"+path+"}")
+			return
+		}
+		it.store(to[it.number])
+	})
+	if !ok || !isBound {
+		return RivalResource{}, fmt.Errorf("option (protomcp.v1.%s) cannot be read", name)
+	}
+	out.URITemplate = strings.NewReplacer(paths...).Replace(out.URITemplate)
+	out.Label = mustacheField(out.Label)
+	return out, nil
+}
+
+// mustacheField is the field that a Mustache template consists of; empty if it is anything else.
+func mustacheField(template string) string {
+	name, isOpen := strings.CutPrefix(strings.TrimSpace(template), "{{")
+	name, isClosed := strings.CutSuffix(name, "}}")
+	if !isOpen || !isClosed {
+		return ""
+	}
+	if name = strings.TrimSpace(name); strings.ContainsAny(name, "{}&#^/!>= \t") {
+		return ""
+	}
+	return name
 }
 
 func gatewayToolOf(md protoreflect.MethodDescriptor) (out RivalTool, ok bool) {

@@ -3,6 +3,7 @@
 package schema_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,12 +85,56 @@ func TestUnreadableFieldsOfRivals(t *testing.T) {
 	}
 }
 
+// TestResourcesOfRivals: placeholders become the fields that they are bound to, all at once, and a name is read if it is one field.
+func TestResourcesOfRivals(t *testing.T) {
+	t.Parallel()
+	text := func(number protowire.Number, text string) []byte { return rivalOption(number, []byte(text)...) }
+	binding := func(number protowire.Number, placeholder, path string) []byte {
+		return rivalOption(number, append(text(1, placeholder), text(2, path)...)...)
+	}
+	list := func(name string) []byte {
+		return rivalOption(50004, slices.Concat(text(1, "page.items"), text(2, "a://{a}/{b}"), binding(3, "a", "b"), binding(3, "b", "x.y"), text(4, name), text(5, "{{d}}"), text(6, "text/plain"))...)
+	}
+	listed := schema.RivalResource{URITemplate: "a://{b}/{x.y}", MimeType: "text/plain", Items: "page.items"}
+	named := listed
+	named.Label = "x.y"
+	for name, tt := range map[string]struct {
+		raw  []byte
+		of   schema.Rivals
+		want schema.RivalResource
+		bad  string
+	}{
+		"nothing": {nil, allRivals, schema.RivalResource{}, ""},
+		"a template": {
+			rivalOption(50003, slices.Concat(text(1, "a://{a}"), binding(2, "a", "id"), text(3, "{{n}}"), text(5, "image/png"), text(6, "scan"))...), allRivals,
+			schema.RivalResource{URITemplate: "a://{id}", MimeType: "image/png", Content: "scan"}, "",
+		},
+		"a list":                {list("{{ x.y }}"), allRivals, named, ""},
+		"a name of two fields":  {list("{{x}} {{y}}"), allRivals, listed, ""},
+		"a section":             {list("{{#x}}"), allRivals, listed, ""},
+		"a text":                {list("x"), allRivals, listed, ""},
+		"of another rival":      {list("x"), schema.RivalMCP | schema.RivalGateway, schema.RivalResource{}, ""},
+		"not to be read":        {rivalOption(50003, 0xff), allRivals, schema.RivalResource{}, "protomcp.v1.resource_template"},
+		"a binding that is not": {rivalOption(50004, rivalOption(3, 0xff)...), allRivals, schema.RivalResource{}, "protomcp.v1.resource_list"},
+	} {
+		file, err := protodesc.NewFile(rivalled(tt.raw), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := schema.RivalResourceOf(file.Services().Get(0).Methods().Get(0), tt.of)
+		if got != tt.want || (err != nil) != (tt.bad != "") || err != nil && !strings.Contains(err.Error(), tt.bad) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
 // FuzzRivals: whatever bytes a backend reflects as options of rivals, they are read or refused, and what they are translated into links.
 func FuzzRivals(f *testing.F) {
 	for _, seed := range [][]byte{
 		rivalOption(50001, 10, 1, 'a', 32, 1), rivalOption(50009, 8, 1, 16, 1, 26, 1, 'x'), rivalOption(51001, 10, 1, 'a', 74, 3, 10, 1, 'u'),
 		rivalOption(51003, 48, 1), rivalOption(51004, 10, 1, 'd', 18, 1, 'e', 24, 1, 32, 5), rivalOption(51005, 10, 1, 'k'), rivalOption(51006, 10, 1, 'v'),
 		rivalOption(80084, 10, 1, 'a', 40, 0), rivalOption(80086, 10, 1, 'p'), rivalOption(80085, 0xff),
+		rivalOption(50003, 10, 6, 'a', ':', '{', 'a', '}', 'b', 18, 6, 10, 1, 'a', 18, 1, 'b'), rivalOption(50004, 10, 1, 'i', 34, 5, '{', '{', 'a', '}', '}'),
 	} {
 		f.Add(seed)
 	}
@@ -109,6 +154,9 @@ func FuzzRivals(f *testing.F) {
 		said, err := schema.RivalToolOf(fd.Services().Get(0).Methods().Get(0), allRivals)
 		if err != nil && said.Of != 0 {
 			t.Fatalf("%+v, %v", said, err)
+		}
+		if from, err := schema.RivalResourceOf(fd.Services().Get(0).Methods().Get(0), allRivals); err != nil && from != (schema.RivalResource{}) {
+			t.Fatalf("%+v, %v", from, err)
 		}
 		for _, dir := range []schema.Direction{schema.Input, schema.Output} {
 			if _, err := schema.Derive(fd.Messages().Get(0), dir, schema.Options{}); err != nil {

@@ -18,7 +18,11 @@ import (
 // replyAs reads a reply of a method.
 func replyAs[T any](t *testing.T, url, revision, method, params string) (out T) {
 	t.Helper()
-	_, raw := modernAt(t, url, revision, method, params)
+	at := modernAt
+	if revision < today {
+		at = legacyAt
+	}
+	_, raw := at(t, url, revision, method, params)
 	if err := json.Unmarshal([]byte(raw), &out); err != nil {
 		t.Fatalf("%v: %s", err, raw)
 	}
@@ -63,11 +67,26 @@ func canonicalSum(t *testing.T, raw []byte) string {
 // TestToolManifest: it has the tools of the list with the digests of their entries, and tools/describe has these entries.
 func TestToolManifest(t *testing.T) {
 	t.Parallel()
-	url := experimental(t, config.ToolManifest)
-	if _, got := modernAt(t, url, today, "server/discover", ""); !strings.Contains(got, `"tools":{"listChanged":true,"manifest":true}`) {
-		t.Errorf("capability: %s", got)
+	url := experimental(t, config.ToolManifest, config.ResultVariants)
+	for _, revision := range []string{someday, today, "2025-11-25", "2025-06-18", "2025-03-26"} {
+		t.Run(revision, func(t *testing.T) {
+			t.Parallel()
+			testToolManifest(t, url, revision)
+		})
 	}
-	listed := replyAs[listOfTools](t, url, today, "tools/list", "").Result.Tools
+}
+
+func testToolManifest(t *testing.T, url, revision string) {
+	t.Helper()
+	isModern := revision >= today
+	_, offered := modernAt(t, url, revision, "server/discover", "")
+	if !isModern {
+		_, offered = legacyAt(t, url, revision, "initialize", `"protocolVersion":"`+revision+`","capabilities":{},"clientInfo":{"name":"a","version":"1"}`)
+	}
+	if !strings.Contains(offered, `"tools":{"listChanged":true,"manifest":true}`) {
+		t.Errorf("capability: %s", offered)
+	}
+	listed := replyAs[listOfTools](t, url, revision, "tools/list", "").Result.Tools
 	manifest := replyAs[struct {
 		Result struct {
 			Entries []struct {
@@ -77,8 +96,10 @@ func TestToolManifest(t *testing.T) {
 			TTLMs                  int `json:"ttlMs"`
 			CacheScope, ResultType string
 		}
-	}](t, url, today, "tools/manifest", "").Result
-	if len(manifest.Entries) != len(listed) || len(listed) < 5 || manifest.TTLMs != 300_000 || manifest.CacheScope == "" || manifest.ResultType != "complete" {
+	}](t, url, revision, "tools/manifest", "").Result
+	if len(manifest.Entries) != len(listed) || len(listed) < 5 ||
+		isModern && (manifest.TTLMs != 300_000 || manifest.CacheScope == "" || manifest.ResultType != "complete") ||
+		!isModern && (manifest.TTLMs != 0 || manifest.CacheScope != "" || manifest.ResultType != "") {
 		t.Fatalf("%d entries for %d tools: %+v", len(manifest.Entries), len(listed), manifest)
 	}
 	names := make([]string, len(listed))
@@ -99,7 +120,7 @@ func TestToolManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	described := replyAs[listOfTools](t, url, today, "tools/describe", `"names":`+string(asked)).Result.Tools
+	described := replyAs[listOfTools](t, url, revision, "tools/describe", `"names":`+string(asked)).Result.Tools
 	slices.Reverse(described)
 	if !slices.EqualFunc(listed, described, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
 		t.Errorf("described: %s", described)
@@ -114,7 +135,7 @@ func TestToolManifest(t *testing.T) {
 		},
 		``: func(got listOfTools) bool { return len(got.Error.Data.Violations) == 1 },
 	} {
-		if got := replyAs[listOfTools](t, url, today, "tools/describe", params); got.Error.Code != -32602 || got.Error.Data.Code != "INVALID_PARAMS" || !check(got) {
+		if got := replyAs[listOfTools](t, url, revision, "tools/describe", params); got.Error.Code != -32602 || got.Error.Data.Code != "INVALID_PARAMS" || !check(got) {
 			t.Errorf("%.60s: %+v", params, got)
 		}
 	}
@@ -148,7 +169,11 @@ func TestResultVariants(t *testing.T) {
 			if revision == someday && fmt.Sprint(tool.OutputVariants[0]) != "{assistant content []}" {
 				t.Errorf("%s", raw)
 			}
-			if len(tool.OutputVariants) == 3 && (tool.OutputVariants[2].Audience != "programmatic" || !bytes.Equal(tool.OutputVariants[1].Schema, tool.OutputVariants[2].Schema)) {
+			if revision == someday && fmt.Sprint(tool.OutputVariants[1]) != "{user content []}" {
+				t.Errorf("%s", raw)
+			}
+			if len(tool.OutputVariants) == 5 && (tool.OutputVariants[3].Audience != "programmatic" || tool.OutputVariants[4].Audience != "user" ||
+				!bytes.Equal(tool.OutputVariants[2].Schema, tool.OutputVariants[3].Schema) || !bytes.Equal(tool.OutputVariants[2].Schema, tool.OutputVariants[4].Schema)) {
 				t.Errorf("%s", raw)
 			}
 		}
@@ -168,6 +193,7 @@ func TestResultVariants(t *testing.T) {
 		Error struct{ Code int }
 	}
 	const text, model, code = `{"audience":"assistant","format":"content"}`, `{"audience":"assistant","format":"structured"}`, `{"audience":"programmatic","format":"structured"}`
+	const seen, table = `{"audience":"user","format":"content"}`, `{"audience":"user","format":"structured"}`
 	const found = `"name":"fleet_find_orders","arguments":{}`
 	const wrong = `"name":"fleet_get_order","arguments":{"nope":1}`
 	for _, tt := range []struct {
@@ -178,6 +204,8 @@ func TestResultVariants(t *testing.T) {
 		{"text", found, text, "assistant/content", false},
 		{"code", found, code, "programmatic/structured", false},
 		{"all, in the caller's order", found, code + "," + text + "," + model, "programmatic/structured assistant/content assistant/structured", false},
+		{"for the user", found, seen, "user/content", false},
+		{"data for the user", found, table + "," + text, "user/structured assistant/content", false},
 		{"an error", wrong, "", "assistant/content", true},
 		{"an error for code", wrong, code, "programmatic/structured", true},
 	} {
@@ -202,7 +230,7 @@ func TestResultVariants(t *testing.T) {
 		many += fmt.Sprintf(`,{"audience":"a%d","format":"x"}`, i)
 	}
 	for name, requested := range map[string]string{
-		"an audience that there is not": `[{"audience":"user","format":"structured"}]`, "a pair that there is not": `[{"audience":"programmatic","format":"content"}]`,
+		"an audience that there is not": `[{"audience":"io.example/view","format":"structured"}]`, "a pair that there is not": `[{"audience":"programmatic","format":"content"}]`,
 		"twice": `[` + code + `,` + code + `]`, "none": `[]`, "no array": `{}`, "no object": `[1]`, "no format": `[{"audience":"assistant"}]`, "null": `null`,
 		"many": many + `]`,
 	} {

@@ -3,6 +3,7 @@
 package server_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
@@ -49,6 +52,12 @@ func modernAt(t *testing.T, url, revision, method, params string) (int, string) 
 		header.Set("Mcp-Name", name)
 	}
 	return postTo(t, url+"/mcp", `{"jsonrpc":"2.0","id":"1","method":"`+method+`","params":{`+strings.TrimSuffix(params, ",")+`}}`, header)
+}
+
+// legacyAt is modernAt for revisions that have their version in a header.
+func legacyAt(t *testing.T, url, revision, method, params string) (int, string) {
+	t.Helper()
+	return postTo(t, url+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+`}}`, http.Header{"Mcp-Protocol-Version": {revision}})
 }
 
 func postTo(t *testing.T, url, body string, header http.Header) (int, string) {
@@ -102,7 +111,11 @@ func TestExperimentsThatAreOff(t *testing.T) {
 			resp := fetch(t, http.MethodGet, url+"/mcp/server-card", "", "")
 			return resp.StatusCode, bodyOf(t, resp)
 		}},
-		config.ToolManifest: {"404 manifest": modern(today, "tools/manifest", ""), "404 describe": modern(today, "tools/describe", `"names":["fleet_get_order"]`)},
+		config.ToolManifest: {"404 manifest": modern(today, "tools/manifest", ""), "404 describe": modern(today, "tools/describe", `"names":["fleet_get_order"]`),
+			"200 manifest of older revisions": func(t *testing.T, url string) (int, string) {
+				t.Helper()
+				return legacyAt(t, url, "2025-11-25", "tools/manifest", "")
+			}},
 		config.ResultVariants: {
 			"400 revision": modern(someday, "tools/list", ""),
 			"400 call":     modern(someday, "tools/call", anOrder+`,"requestedOutputs":[{"audience":"assistant","format":"content"}]`),
@@ -211,6 +224,46 @@ func TestTheServerCard(t *testing.T) {
 	}
 }
 
+// TestPublicDocumentsTakeNothingFromCalls: what is read without credentials is read while every slot is taken, and requests for it take no
+// slot, no place in the queue and nothing of a rate.
+func TestPublicDocumentsTakeNothingFromCalls(t *testing.T) {
+	t.Parallel()
+	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) {
+		c.Experimental = []string{config.ServerCard}
+		c.Limits.MaxConcurrentCalls = proto.Int32(1)
+		c.Limits.CallerRate = &configv1.Rate{PerSecond: 1e-6, Burst: proto.Int32(2)} // one address is one caller here
+	}})
+	url, operators := rig.Serve(t), rig.Operators(t)
+	ctx, stop := context.WithCancel(t.Context())
+	taken := make(chan struct{})
+	client := mcptest.Client(t, 1)
+	go func() {
+		defer close(taken)
+		_, _, _ = sendAs(ctx, client, url+"/rpc", "", sleepCall)
+	}()
+	const used = "outrigger_limit_used{limit=\"max_concurrent_calls\"} 1\n"
+	await(t, mcptest.Client(t, 1), operators, used)
+	for path, status := range map[string]int{
+		"/mcp/server-card": 200, "/.well-known/oauth-protected-resource": 404, "/.well-known/oauth-authorization-server": 404,
+	} {
+		for range 50 {
+			resp := fetch(t, http.MethodGet, url+path, "", "")
+			if _ = bodyOf(t, resp); resp.StatusCode != status {
+				t.Fatalf("%s: %d", path, resp.StatusCode)
+			}
+		}
+	}
+	await(t, mcptest.Client(t, 1), operators, used)
+	stop()
+	<-taken
+	// The call that was cancelled and this one are the burst.
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		if status, text := postTo(t, url+"/rpc", echoCall, nil); status != want {
+			t.Errorf("after the flood: %d %s, want %d", status, text, want)
+		}
+	}
+}
+
 // TestSkillsHaveCacheHintsInEveryEra if they are asked for; the newest always has them.
 func TestSkillsHaveCacheHintsInEveryEra(t *testing.T) {
 	t.Parallel()
@@ -225,7 +278,7 @@ func TestSkillsHaveCacheHintsInEveryEra(t *testing.T) {
 			for _, revision := range []string{today, "2025-11-25", "2025-06-18", "2025-03-26"} {
 				_, got := modernAt(t, url, revision, method, params)
 				if revision != today {
-					_, got = postTo(t, url+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+`}}`, http.Header{"Mcp-Protocol-Version": {revision}})
+					_, got = legacyAt(t, url, revision, method, params)
 				}
 				if want := isOn || revision == today; strings.Contains(got, hint) != want || !strings.Contains(got, `"result"`) {
 					t.Errorf("%q, %s %s: %s", name, revision, method, got)

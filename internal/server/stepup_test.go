@@ -46,6 +46,32 @@ func TestStepUp(t *testing.T) {
 	}
 }
 
+// TestADenialSaysThatAnotherTokenHelps where the challenge names its scopes, and says nothing about grants (draft SEP-2643).
+func TestADenialSaysThatAnotherTokenHelps(t *testing.T) {
+	t.Parallel()
+	for _, isOn := range []bool{false, true} {
+		m := newMatrix(t, newDirectory(t, callers()), func(c *configv1.Config) {
+			if isOn {
+				c.Experimental = []string{"structured-denials"}
+			}
+		})
+		for at, denial := range map[int]string{
+			5: `"denial":{"availability":"available","credentialDisposition":"replacement"}`, // of issuer A, without scopes
+			0: `"denial":{"availability":"undisclosed"}`,                                     // of the callers file, without this tool
+		} {
+			w := callers()[at]
+			for edge, got := range map[string]outcome{
+				"rpc": canonical(t, m, w, "tools/call", `"name":"tidy","arguments":{}`),
+				"mcp": callModern(t, w.client(t, 1), m.url, "tools/call", `"name":"tidy","arguments":{}`, "tidy"),
+			} {
+				if got.status != http.StatusForbidden || strings.Contains(got.body, denial) != isOn || strings.Contains(got.body, `"denial"`) != isOn {
+					t.Errorf("%s, %s, on %t: %+v", w.name, edge, isOn, got)
+				}
+			}
+		}
+	}
+}
+
 // TestListWithoutScope: what is listed is described, and is not run in any way.
 func TestListWithoutScope(t *testing.T) {
 	t.Parallel()

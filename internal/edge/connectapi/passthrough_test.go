@@ -4,6 +4,7 @@ package connectapi_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -246,5 +248,62 @@ func TestTheDefaultDeadlineIsNotSent(t *testing.T) {
 				t.Errorf("as a tool: %v, %v", result, err)
 			}
 		})
+	}
+}
+
+// A typed call with the digest of its tool runs as long as the tool has it, over every protocol, unary and streaming.
+func TestATypedCallNamesItsTool(t *testing.T) {
+	t.Parallel()
+	at := func(names ...string) (string, *mcptest.Rig) {
+		rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) { c.Experimental = names }})
+		return mount(t, ofRig(rig), connectapi.Options{}), rig
+	}
+	off, _ := at()
+	url, rig := at("tool-digest")
+	digest := func(name string) string {
+		tool, ok := rig.Live.Current().Lookup(name)
+		if !ok {
+			t.Fatal(name)
+		}
+		return tool.Digest()
+	}
+	other := strings.Repeat("0", 64)
+	const text = "tool lab.%s has changed since its client read it: its digest is %s, not %s; what changed is not known here"
+	for _, p := range wires() {
+		client := mcptest.Client(t, 2)
+		call := func(url, digest string) error {
+			req := connect.NewRequest(&demov1.EchoRequest{Nonce: "n"})
+			req.Header().Set("Outrigger-Digest", digest)
+			_, err := demov1connect.NewLabClient(client, url, p.options...).Echo(t.Context(), req)
+			return err
+		}
+		stream := func(url, digest string) error {
+			relay := demov1connect.NewLabClient(client, url, p.options...).Relay(t.Context())
+			relay.RequestHeader().Set("Outrigger-Digest", digest)
+			_ = relay.Send(&demov1.EchoRequest{Nonce: "n"}) // what fails, Receive says
+			_ = relay.CloseRequest()
+			_, err := relay.Receive()
+			_ = relay.CloseResponse()
+			return err
+		}
+		for name, ask := range map[string]func(url, digest string) error{"echo": call, "relay": stream} {
+			now := digest("lab." + name)
+			for _, good := range []string{now, "sha256:" + now} {
+				if err := ask(url, good); err != nil {
+					t.Errorf("%s, %s: %v", p.name, name, err)
+				}
+			}
+			for _, tc := range []struct{ url, digest, says string }{
+				{url, other, fmt.Sprintf(text, name, now, other)},
+				{url, strings.ToUpper(now), "Outrigger-Digest: want the digest of the tool: 64 lowercase hex digits"},
+				{url, "", "64 lowercase hex digits"},
+				{off, now, "the operator turns it on with --experimental tool-digest"},
+			} {
+				err := ask(tc.url, tc.digest)
+				if connect.CodeOf(err) != connect.CodeInvalidArgument || reason(t, err) != errmap.InvalidParams || !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("%s, %s, %q: %v", p.name, name, tc.digest, err)
+				}
+			}
+		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
@@ -115,7 +116,10 @@ func (p *PassThrough) call(ctx context.Context, req *connect.Request[message]) (
 	if failed := p.tooDeep(arguments); failed != nil {
 		return nil, p.service.refusedTyped(ctx, r, failed)
 	}
-	call := p.request(ctx, r)
+	call, failed := p.request(ctx, r)
+	if failed != nil {
+		return nil, p.service.refusedTyped(ctx, r, failed)
+	}
 	call.Arguments = arguments
 	resp := p.service.run(ctx, call)
 	if resp.Err != nil {
@@ -130,10 +134,14 @@ func (p *PassThrough) call(ctx context.Context, req *connect.Request[message]) (
 }
 
 // request is the neutral form of a typed call.
-func (p *PassThrough) request(ctx context.Context, r *rpc) *bridge.Request {
+func (p *PassThrough) request(ctx context.Context, r *rpc) (*bridge.Request, *errmap.Error) {
+	wanted, failed := content.ReadWantedHeader(r.header)
+	if failed != nil {
+		return nil, failed
+	}
 	out := r.request(ctx)
-	out.Op, out.Origin, out.Procedure, out.Timeout = bridge.OpCall, p.service.bridge.Flights().NewOrigin(), r.procedure, timeLeft(ctx)
-	return out
+	out.Op, out.Origin, out.Procedure, out.Timeout, out.Wanted = bridge.OpCall, p.service.bridge.Flights().NewOrigin(), r.procedure, timeLeft(ctx), wanted
+	return out, nil
 }
 
 // typedError is what a caller of the backend's own method is shown: a status of the backend as it came, and otherwise that of
@@ -192,6 +200,11 @@ func (s *Service) IsStream(r *http.Request) bool {
 
 // exchange runs one stream, which is one call.
 func (p *PassThrough) exchange(ctx context.Context, conn connect.StreamingHandlerConn) error {
+	r := rpcOfStream(conn)
+	call, failed := p.request(ctx, r)
+	if failed != nil {
+		return p.service.refusedTyped(ctx, r, failed)
+	}
 	x := &typedExchange{conn: conn, reader: servedOf(ctx).reader, encoding: bridge.EncodingProtobuf}
 	ctx, release, end := releasable(ctx)
 	defer end()
@@ -200,7 +213,6 @@ func (p *PassThrough) exchange(ctx context.Context, conn connect.StreamingHandle
 		x.encoding = bridge.EncodingJSON
 	}
 	servedOf(ctx).span.opened()
-	call := p.request(ctx, rpcOfStream(conn))
 	call.Arguments, call.Exchange = bridge.Payload{Encoding: x.encoding}, x
 	resp := p.service.run(ctx, call)
 	x.reader.waitFor() // for the end of the stream

@@ -316,7 +316,7 @@ func allowCORS(h http.Header, origin string) {
 
 // allowedHeaders are the headers that MCP, Connect and gRPC-Web clients send.
 const allowedHeaders = "Content-Type, Accept, Authorization, DPoP, MCP-Protocol-Version, Mcp-Method, Mcp-Name, " +
-	"Mcp-Session-Id, Last-Event-ID, traceparent, tracestate, baggage, x-request-id, Idempotency-Key, " +
+	"Mcp-Session-Id, Last-Event-ID, traceparent, tracestate, baggage, x-request-id, Idempotency-Key, Outrigger-Digest, " +
 	"Connect-Protocol-Version, Connect-Timeout-Ms, Connect-Accept-Encoding, Connect-Content-Encoding, " +
 	"Grpc-Timeout, Grpc-Accept-Encoding, Grpc-Encoding, X-Grpc-Web, X-User-Agent"
 

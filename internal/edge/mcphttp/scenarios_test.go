@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -115,6 +116,47 @@ func TestProgressOfACall(t *testing.T) {
 		if got := c.post(toolCall("2", name)); got.header.Get("Content-Type") != "application/json" || got.Result == nil {
 			t.Errorf("%s, without a token: %v %s", revision, got.header, got.body)
 		}
+	}
+}
+
+// TestBatchesAreRefused is an open scenario of the official suite for 2025-06-18 and later (conformance#381): an array is refused with 4xx and
+// one error, on a session and without one, whatever its entries are, and nothing of it runs. The session goes on.
+func TestBatchesAreRefused(t *testing.T) {
+	t.Parallel()
+	calls := atomic.Int64{}
+	counted := tool("counted", func(context.Context, *outriggerv1.ToolCall, func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
+		calls.Add(1)
+		return mcptest.Success("", mcptest.TextBlock("counted")), nil
+	})
+	batches := []string{
+		"[" + request("ping", "") + "," + request("ping", "") + "]", "[" + toolCall("1", "counted") + "]", `[]`,
+		`[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, ` [` + toolCall("1", "counted") + `,` + cancellation("1") + `]`,
+	}
+	refused := func(about string, got answer) {
+		t.Helper()
+		if got.status < 400 || got.status > 499 || got.Error == nil || got.Result != nil || strings.HasPrefix(got.body, "[") {
+			t.Errorf("%s: %d %s", about, got.status, got.body)
+		}
+	}
+	_, url := office(t, officeOptions{more: []mcptest.NativeTool{counted}})
+	for _, revision := range revisions() {
+		if revision == rev03 {
+			continue // which must take them: TestBatches
+		}
+		c := openWith(t, url, revision, `{}`)
+		for _, batch := range batches {
+			refused(revision+" "+batch, c.post(batch))
+		}
+		if got := c.post(request("ping", "")); got.status != http.StatusOK || string(got.Result) != "{}" {
+			t.Errorf("%s, after the batches: %d %s", revision, got.status, got.body)
+		}
+	}
+	_, modernURL := desk(t, mcphttp.Options{}, counted)
+	for _, batch := range append(batches, "["+request("server/discover", meta)+","+request("tools/list", meta)+"]", "["+request("tools/call", `"name":"counted",`+meta)+"]") {
+		refused("modern "+batch, post(t, modernURL, batch, modern("server/discover")...))
+	}
+	if n := calls.Load(); n != 0 {
+		t.Errorf("%d calls of a batch ran", n)
 	}
 }
 
