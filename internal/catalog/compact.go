@@ -104,7 +104,7 @@ type ownTool struct {
 // words. The arguments of a tool that no one knows have no schema in that form, so they are text, as such fields of messages are.
 // The declared schemas check what comes.
 const (
-	strictName = `"name":{"type":"string","description":"Name of the tool, as search returns it."}`
+	strictName = `"name":{"type":"string"}`
 
 	strictCall = `{"type":"object","properties":{` + strictName + `,"arguments":{"type":"string","description":"Arguments of the tool, by its own input schema: ` +
 		`one JSON object in a string, such as {\"id\":\"7\"}; {} for none."},"fields":{"anyOf":[{"type":"string"},{"type":"null"}],"description":` + fieldsText + `},` +
@@ -166,13 +166,19 @@ func callTool(isStrict bool) *outriggerv1.Tool {
 	}
 }
 
-func describeTool() *outriggerv1.Tool {
+func describeTool(isStrict bool) *outriggerv1.Tool {
+	name, names := `"string"`, `"array"`
+	if isStrict {
+		name, names = `["string","null"]`, `["array","null"]` // what is not required may be null
+	}
 	return &outriggerv1.Tool{
-		Name: DescribeName, Title: "Describe a tool",
-		Description: "Returns the description, the input schema and examples of one tool. Call it before the first call of a tool.",
+		Name: DescribeName, Title: "Describe tools",
+		Description: "Describes one tool by its input schema and examples (name), or the tools of a program by signatures with types, in fewer words (names). " +
+			"Call it before the first call of a tool.",
 		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
-			`{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":%d,"description":"Name of the tool, as search returns it."}},`+
-				`"required":["name"],"additionalProperties":false}`, maxName)},
+			`{"type":"object","properties":{"name":{"type":%s,"minLength":1,"maxLength":%[3]d},`+
+				`"names":{"type":%[2]s,"minItems":1,"maxItems":%[4]d,"items":{"type":"string","minLength":1,"maxLength":%[5]d}}},"additionalProperties":false}`,
+			name, names, maxName, maxNames, 2*maxName)},
 		Annotations: readOnlyHints(),
 	}
 }
@@ -253,6 +259,7 @@ const (
 	QueryArgument      = "query"
 	LimitArgument      = "limit"
 	NameArgument       = "name"
+	NamesArgument      = "names"
 	ArgumentsArgument  = "arguments"
 	FieldsArgument     = "fields"
 	StreamTimeArgument = "stream_time"
@@ -265,9 +272,11 @@ const (
 	// maxSearchResults is the maximum number of tools that a search returns, DefaultSearchResults that of one without a limit.
 	maxSearchResults     = 10
 	DefaultSearchResults = 5
-	// maxQuery and maxName bound the arguments, in characters.
+	// maxQuery and maxName bound the arguments, in characters; the name of a type behind that of its tool may be as long again.
 	maxQuery = 256
 	maxName  = 256
+	// maxNames is how many tools are described at once.
+	maxNames = 20
 )
 
 // CompactOf returns what the tool of a name does in a compact catalog. It accepts canonical names and those of MCP.
@@ -477,7 +486,7 @@ func (*sampled) kindOf(md protoreflect.MessageDescriptor, name string) protorefl
 func mayBeSampled(t *Tool) bool {
 	hint := t.Annotations.ReadOnly
 	return !t.Native && !t.Metadata.Destructive && (hint == nil || *hint) && !t.Streams() && !t.TakesStream() && t.Operation == nil && !t.IsDocument() && !t.OutputNotObject &&
-		!t.Input.Wrapped && t.HasOutput() && t.Method.Descriptor != nil && callable(t.Name) && (verbOf(t) == "get" || verbOf(t) == "list")
+		!t.Input.Wrapped && t.HasOutput() && t.Method.Descriptor != nil && Callable(t.Name) && (verbOf(t) == "get" || verbOf(t) == "list")
 }
 
 // sample is a tool as examples may call it; nil for one that they do not: it may change something, or its messages are no plain ones.
@@ -498,7 +507,7 @@ func sample(t *Tool) *sampled {
 	for i := range md.Fields().Len() {
 		fd := md.Fields().Get(i)
 		name := string(fd.Name())
-		if _, ok := properties[fd.JSONName()]; !ok || !isPlain(fd) || !isName(name) || len(required) > 0 && required[0] != fd.JSONName() {
+		if _, ok := properties[fd.JSONName()]; !ok || !isPlain(fd) || !IsName(name) || len(required) > 0 && required[0] != fd.JSONName() {
 			continue
 		}
 		if len(required) > 0 || isID(name) {
@@ -524,7 +533,7 @@ func (s *sampled) choose(t *Tool) {
 	for i := range fields.Len() {
 		fd := fields.Get(i)
 		at, ok := properties[fd.JSONName()]
-		if !ok || !isName(string(fd.Name())) {
+		if !ok || !IsName(string(fd.Name())) {
 			continue
 		}
 		if fd.IsList() && fd.Message() != nil && !strings.HasPrefix(string(fd.Message().FullName()), "google.protobuf.") {
@@ -545,7 +554,7 @@ func (s *sampled) readList(fd protoreflect.FieldDescriptor, properties map[strin
 	for i := range elem.Len() {
 		one := elem.Get(i)
 		name := string(one.Name())
-		if _, ok := properties[one.JSONName()]; !ok || !isPlain(one) || !isName(name) {
+		if _, ok := properties[one.JSONName()]; !ok || !isPlain(one) || !IsName(name) {
 			continue
 		}
 		if field == "" || isID(field) && !isID(name) {
@@ -599,18 +608,19 @@ func sampleValue(t *Tool, fd protoreflect.FieldDescriptor) string {
 // maxValue bounds the value of an argument in an example.
 const maxValue = 60
 
-// callable reports whether the parts of a tool's name are names of a program.
-func callable(name string) bool {
+// Callable reports whether a program can call a tool by a name as it is, and not only through tools["…"].
+func Callable(name string) bool {
 	for part := range strings.SplitSeq(name, ".") {
-		if !isName(part) {
+		if !IsName(part) {
 			return false
 		}
 	}
-	return true
+	first, _, _ := strings.Cut(name, ".")
+	return !strings.Contains(globals, " "+first+" ")
 }
 
-// isName reports whether a program can use a name as it is.
-func isName(s string) bool {
+// IsName reports whether a program can use a name as that of an attribute or an argument.
+func IsName(s string) bool {
 	for i, r := range s {
 		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
 			return false
@@ -619,6 +629,9 @@ func isName(s string) bool {
 	return s != "" && !strings.Contains(keywords, " "+s+" ")
 }
 
-// keywords are words that are no names in Starlark, or that a program should not hide.
-const keywords = " and as assert break class continue def del elif else except finally for from global if import in inputs is lambda load nonlocal not or " +
-	"parallel paginate fail pass raise result return tools try while with yield "
+// keywords are words that are no names in Starlark. globals are names that a program should not hide.
+const (
+	keywords = " and as assert async await break class continue def del elif else except finally for from global if import in is lambda load nonlocal not or " +
+		"pass raise return try while with yield "
+	globals = " fail inputs paginate parallel result tools "
+)
