@@ -24,6 +24,12 @@ type Wanted struct {
 	Type string
 }
 
+// TypeOf is between the name of a tool and that of one of its types, where only the type is to be described.
+const TypeOf = "#"
+
+// resultName gives a result without a name one.
+const resultName = "result"
+
 const (
 	// maxSignature bounds the types that are written for one tool, in bytes. The arguments of tools, the fields of their results and
 	// what is asked for by name are written in any case.
@@ -39,16 +45,12 @@ const (
 const legend = "# T! is required, T? may be None, 'a' | 'b' are strings\n"
 
 // Signatures writes the signatures of tools as programs call them: the arguments, the fields of results, and the messages and enums that
-// these need, once each, nearest first. What is written is what package check knows. Types beyond a bound are left out and named. unknown
-// is the first that wants a type that its tool does not have; -1 for none.
-func Signatures(wanted []Wanted) (text string, unknown int) {
-	s := &signer{byFields: map[typeKey]*named{}, byName: map[string][]*named{}, labels: map[string]bool{}, left: maxSignature * len(wanted)}
-	for i, w := range wanted {
-		if w.Type == "" {
-			continue
-		}
-		if !s.want(w) {
-			return "", i
+// these need, once each, nearest first. What is written is what package check knows. Types beyond a bound are left out and named.
+func Signatures(wanted []Wanted) string {
+	s := newSigner(nil, maxSignature*len(wanted))
+	for _, w := range wanted {
+		if w.Type != "" {
+			s.want(w)
 		}
 	}
 	s.out.WriteString(legend)
@@ -58,7 +60,7 @@ func Signatures(wanted []Wanted) (text string, unknown int) {
 		}
 	}
 	s.rest()
-	return s.out.String(), -1
+	return s.out.String()
 }
 
 // signer writes signatures.
@@ -71,6 +73,10 @@ type signer struct {
 	labels   map[string]bool
 	tool     *catalog.Tool // whose types are met
 	left     int
+}
+
+func newSigner(of *catalog.Tool, left int) *signer {
+	return &signer{tool: of, left: left, byFields: map[typeKey]*named{}, byName: map[string][]*named{}, labels: map[string]bool{}}
 }
 
 // typeKey identifies the fields of a message, as arguments or as results.
@@ -116,10 +122,10 @@ func (s *signer) function(t *catalog.Tool) {
 	out := Output(t)
 	s.out.WriteString(name + "(" + arguments + ") -> ")
 	if out == nil || out.Kind != Message || len(out.Fields()) == 0 {
-		s.out.WriteString(s.typeText(out, false, "result") + "\n")
+		s.out.WriteString(s.typeText(out, false, resultName) + "\n")
 		return
 	}
-	n := s.meet(out, false, "result")
+	n := s.meet(out, false, resultName)
 	s.out.WriteString(n.label)
 	if n.isDone {
 		s.out.WriteString("\n")
@@ -190,7 +196,7 @@ func (s *signer) nameLeftOut(leftOut []*named) {
 	}
 	names := make([]string, 0, len(leftOut))
 	for _, n := range leftOut {
-		if name := n.tool.Name + "#" + n.base; !slices.Contains(names, name) {
+		if name := n.tool.Name + TypeOf + n.base; !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -399,23 +405,32 @@ func baseName(t *Type, field string) string {
 	return b.String()
 }
 
-// want looks for a type of a tool, so that it is written. All types of the name are.
-func (s *signer) want(w Wanted) bool {
-	find := &signer{byFields: map[typeKey]*named{}, byName: map[string][]*named{}, labels: map[string]bool{}, tool: w.Tool}
+// Exists reports whether the tool has a type of the name.
+func (w Wanted) Exists() bool { return w.Type == "" || len(w.find()) > 0 }
+
+// find are the types of the tool that have the name.
+func (w Wanted) find() (out []*named) {
+	s := newSigner(w.Tool, 0)
 	if in := Input(w.Tool); in != nil && in.Kind == Message {
-		find.fields(in, true, true)
+		s.fields(in, true, true)
 	}
-	find.typeText(Output(w.Tool), false, "result")
-	isFound := false
-	for i := 0; i < len(find.queue) && i < maxFound; i++ {
-		n := find.queue[i]
+	s.typeText(Output(w.Tool), false, resultName)
+	for i := 0; i < len(s.queue) && i < maxFound; i++ {
+		n := s.queue[i]
 		if n.base == w.Type || n.label == w.Type || n.typ.Name == protoreflect.FullName(w.Type) {
-			s.tool = w.Tool
-			s.meet(n.typ, n.key.isInput, n.base).isAsked, isFound = true, true
+			out = append(out, n)
 		}
-		find.fields(n.typ, n.key.isInput, false)
+		s.fields(n.typ, n.key.isInput, false)
 	}
-	return isFound
+	return out
+}
+
+// want meets a type that is to be written whatever its size; all types of the name are.
+func (s *signer) want(w Wanted) {
+	s.tool = w.Tool
+	for _, n := range w.find() {
+		s.meet(n.typ, n.key.isInput, n.base).isAsked = true
+	}
 }
 
 // comparison finds out whether two types are the same to a program. Types that contain themselves are the same unless a difference is

@@ -47,8 +47,7 @@ func TestTypesOnRecord(t *testing.T) {
 			t.Parallel()
 			var out, signatures bytes.Buffer
 			for _, tool := range build(t, path).Tools() {
-				text, _ := Signatures([]Wanted{{Tool: tool}})
-				signatures.WriteString(strings.TrimPrefix(text, legend) + "\n")
+				signatures.WriteString(strings.TrimPrefix(Signatures([]Wanted{{Tool: tool}}), legend) + "\n")
 				fmt.Fprintf(&out, "%s\n", tool.Name)
 				p := printer{out: &out, known: map[protoreflect.FullName]bool{}}
 				p.print(Input(tool), " in", 1)
