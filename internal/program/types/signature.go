@@ -569,7 +569,7 @@ func (f *Field) limits() []string {
 	switch {
 	case t == nil:
 		return nil
-	case t.Kind == String:
+	case t.Kind == String && t.Name == "":
 		out := []string{between("minLength", "maxLength", " characters")}
 		for _, keyword := range [...]string{"format", "pattern"} {
 			raw, _ := at.Keyword(keyword)
