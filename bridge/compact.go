@@ -14,7 +14,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/content"
-	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/program/types"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
@@ -135,7 +134,7 @@ func (x *compacts) signatures(ctx context.Context, c *toolCall, names []string) 
 	if len(wrong) > 0 {
 		return nil, errmap.InvalidInput(c.tool.Name, false, wrong...)
 	}
-	return append(jsontext.AppendString([]byte(`{"signatures":`), types.Signatures(wanted)), '}'), nil
+	return compact.AppendSignatures(nil, types.Signatures(wanted)), nil
 }
 
 // readThrough makes the call of another tool of what calls it by way of a compact catalog. From here on it is a call like

@@ -81,6 +81,11 @@ func AppendDescription(dst []byte, t *catalog.Tool, name string) ([]byte, error)
 	return jsontext.Compact(nil, append(dst, '}')), nil
 }
 
+// AppendSignatures appends the result of a description of the tools of a program.
+func AppendSignatures(dst []byte, text string) []byte {
+	return append(jsontext.AppendString(append(dst, `{"signatures":`...), text), '}')
+}
+
 // Called are the arguments of a call: the tool, its arguments (nil for none), and how much of the result is wanted, where the
 // caller says so.
 type Called struct {
