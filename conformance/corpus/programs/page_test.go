@@ -24,8 +24,8 @@ Thirty [tasks](../conformance/corpus/programs/tasks_test.go) over five catalogs,
 first run, two programs got other spellings of a field, and no more. The demo answers for itself, the public APIs by ` + "`--mock`" + `: lists of one to three entries with all fields, which is short for a list.
 
 A token is four bytes of JSON, the sidecar's estimate for lists. Counted are the list of tools, searches and descriptions, requests, and answers (structured content, once). With a compact list
-the agent searches and describes each tool that it calls; for a program it asks for the signatures of all at once. Each backend is 20 ms away. Single calls are made one after the other; the time of a model, which each turn adds, is
-not counted. Times are medians of five runs beside other work on two cores.
+the agent searches and describes each tool that it calls; for a program it asks for the signatures of all at once. Types that these leave out are not asked for. Each backend is 20 ms away. Single calls are
+made one after the other; the time of a model, which each turn adds, is not counted. Times are medians of five runs beside other work on two cores.
 
 `
 
@@ -107,7 +107,7 @@ func write(t *testing.T, worlds map[string]*world, rows []measured) {
 // why says what keeps figures from the goal.
 func why(rows []measured) string {
 	var parts [4]int // list, searches, signatures, program
-	var sum, cheapest, shortLists, reached int
+	var sum, cheapest, reached, others int
 	for _, m := range rows {
 		if m.calls < 5 || !m.isFigure {
 			continue
@@ -119,17 +119,17 @@ func why(rows []measured) string {
 		cheapest = max(cheapest, m.run)
 		if share(m.programs.once(), m.full.once()) >= 90 {
 			reached++
-		} else if m.full.once() < 10*(m.programs.once()-m.run) {
-			shortLists++
+		} else {
+			others++
 		}
 	}
 	percent := func(i int) float64 { return 100 * float64(parts[i]) / float64(sum) }
 	return fmt.Sprintf(`
-Of the tokens of the way with a program, the compact list has %.0f %%, searches %.0f %%, signatures %.0f %%, the program and its result %.0f %%, at most %d tokens. %d tasks reach the goal against a full
-list. In %d of the others the list, searches and signatures alone are more than a tenth of what the full list takes: the catalog is small, and the answers are short. Single calls with a compact list need
-the same list and searches, so programs save there what answers and schemas are longer than signatures. Pages are asked for one after the other, by a program too.
+Where the tokens of the way with a program go: compact list %.0f %%, searches %.0f %%, signatures %.0f %%, the program and its result %.0f %%, at most %d tokens. Against a full list, %d tasks reach the
+goal. The other %d are in catalogs whose full list is short, and have short answers: the compact list and the searches alone are about a tenth of what the full list takes. Against a compact list none can
+reach it: single calls need the same list and searches, and a program saves their answers and the difference between schemas and signatures. Pages are asked for one after the other, by a program too.
 
-`, percent(0), percent(1), percent(2), percent(3), cheapest, reached, shortLists)
+`, percent(0), percent(1), percent(2), percent(3), cheapest, reached, others)
 }
 
 // checked are the lines of the check: its own tests count.
