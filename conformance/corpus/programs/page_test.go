@@ -126,8 +126,8 @@ func why(rows []measured) string {
 	percent := func(i int) float64 { return 100 * float64(parts[i]) / float64(sum) }
 	return fmt.Sprintf(`
 Where the tokens of the way with a program go: compact list %.0f %%, searches %.0f %%, signatures %.0f %%, the program and its result %.0f %%, at most %d tokens. Against a full list, %d tasks reach the
-goal. The other %d are in catalogs whose full list is short, and have short answers: the compact list and the searches alone are about a tenth of what the full list takes. Against a compact list none can
-reach it: single calls need the same list and searches, and a program saves their answers and the difference between schemas and signatures. Pages are asked for one after the other, by a program too.
+goal. The other %d are in catalogs whose full list is short, and have short answers: the compact list and the searches alone take most of a tenth of it. Against a compact list none
+reaches it: single calls need the same list and searches, and a program saves their answers and the difference between schemas and signatures. Pages are asked for one after the other, by a program too.
 
 `, percent(0), percent(1), percent(2), percent(3), cheapest, reached, others)
 }
