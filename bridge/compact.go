@@ -5,11 +5,16 @@ package bridge
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/content"
+	"github.com/outrigger-mcp/outrigger/internal/program/types"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
@@ -65,13 +70,19 @@ func (x *compacts) searched(ctx context.Context, c *toolCall) ([]byte, *errmap.E
 	return compact.AppendFound(nil, x.index.Of(all).Search(query, limit, visible), c.req.toolName), nil
 }
 
-// described is the description of a tool, which takes the permission to describe it.
+// described is the description of a tool, or are the signatures of several.
 func (x *compacts) described(ctx context.Context, c *toolCall) ([]byte, *errmap.Error) {
-	ask := &Request{Op: OpGet, Tool: compact.Name(c.arguments()), Names: c.req.Names, Through: c.tool.Name}
-	tool, err := x.directory.find(ctx, c.catalog, ask)
-	if err == nil {
-		err = x.directory.permits(ctx, OpGet, tool)
+	name, names := compact.Asked(c.arguments())
+	if name != "" && len(names) > 0 || name == "" && len(names) == 0 {
+		return nil, errmap.InvalidInput(c.tool.Name, true, errmap.Violation{
+			Path: "/" + catalog.NameArgument, Keyword: "required",
+			Message: "give the name of one tool, or " + catalog.NamesArgument + " for the signatures of the tools of a program",
+		})
 	}
+	if len(names) > 0 {
+		return x.signatures(ctx, c, names)
+	}
+	tool, err := x.tool(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +91,50 @@ func (x *compacts) described(ctx context.Context, c *toolCall) ([]byte, *errmap.
 		return nil, errmap.Wrap(errmap.InternalError, failed)
 	}
 	return data, nil
+}
+
+// tool finds a tool to describe, which takes the permission to do so.
+func (x *compacts) tool(ctx context.Context, c *toolCall, name string) (*catalog.Tool, *errmap.Error) {
+	ask := &Request{Op: OpGet, Tool: name, Names: c.req.Names, Through: c.tool.Name}
+	tool, err := x.directory.find(ctx, c.catalog, ask)
+	if err == nil {
+		err = x.directory.permits(ctx, OpGet, tool)
+	}
+	return tool, err
+}
+
+// signatures describes the tools of a program, which its caller may call. All names that no tool or type has are reported at once.
+func (x *compacts) signatures(ctx context.Context, c *toolCall, names []string) ([]byte, *errmap.Error) {
+	var wanted []types.Wanted
+	var wrong []errmap.Violation
+	for i, name := range names {
+		place := fmt.Sprintf("/%s/%d", catalog.NamesArgument, i)
+		name, of, _ := strings.Cut(name, types.TypeOf)
+		tool, err := x.tool(ctx, c, name)
+		if err == nil {
+			err = x.directory.mayUse(ctx, tool)
+		}
+		if err != nil && err.Code == errmap.InvalidToolInput {
+			for _, v := range err.Violations {
+				v.Path = place
+				wrong = append(wrong, v)
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		one := types.Wanted{Tool: tool, Type: of}
+		if of != "" && !one.Exists() {
+			wrong = append(wrong, errmap.Violation{Path: place, Keyword: "type", Message: c.req.toolName(tool) + " has no type " + strconv.Quote(of) + "; its signature names its types"})
+		} else if !slices.Contains(wanted, one) {
+			wanted = append(wanted, one)
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, errmap.InvalidInput(c.tool.Name, false, wrong...)
+	}
+	return compact.AppendSignatures(nil, types.Signatures(wanted)), nil
 }
 
 // readThrough makes the call of another tool of what calls it by way of a compact catalog. From here on it is a call like

@@ -116,6 +116,12 @@ func TestTheCompactCatalogInEveryDialect(t *testing.T) {
 					t.Errorf("the description has no %s: %s", want, shown)
 				}
 			}
+			shown = string(send("tools/call", `"name":"`+tc.name(describeName)+`","arguments":{"names":["`+names[0]+`","`+tc.name("lab.echo")+`"]}`+tc.meta))
+			for _, want := range []string{`fleet.cancel_order(\n order_id: uint!`, `Destructive: asks the user.\n`, `lab.echo(\n nonce: str`, `\nOrder:\n`} {
+				if !strings.Contains(shown, want) {
+					t.Errorf("the signatures have no %s: %s", want, shown)
+				}
+			}
 			called := string(send("tools/call", `"name":"`+tc.name(callName)+`","arguments":{"name":"`+tc.name("lab.echo")+`","arguments":{"signed":"5"}}`+tc.meta))
 			if !strings.Contains(called, `"structuredContent":{`) || !strings.Contains(called, `"signed":"5"`) {
 				t.Errorf("called: %s", called)
@@ -166,6 +172,13 @@ func TestTheArgumentsOfTheCompactCatalog(t *testing.T) {
 		{searchName, `{"query":"x","limit":10.0}`, "", ""},
 		{describeName, `{"name":"lab.eco"}`, errmap.InvalidToolInput, "/name"},
 		{describeName, `{"name":"catalog.search"}`, errmap.InvalidToolInput, "/name"},
+		{describeName, `{}`, errmap.InvalidToolInput, "/name"},
+		{describeName, `{"name":"lab.echo","names":["lab.echo"]}`, errmap.InvalidToolInput, "/name"},
+		{describeName, `{"names":[]}`, errmap.InvalidToolInput, "/names"},
+		{describeName, `{"names":["lab.echo","lab.eco"]}`, errmap.InvalidToolInput, "/names/1"},
+		{describeName, `{"names":["lab.echo","catalog.search"]}`, errmap.InvalidToolInput, "/names/1"},
+		{describeName, `{"names":["lab.echo#Ech"]}`, errmap.InvalidToolInput, "/names/0"},
+		{describeName, `{"names":["lab.echo","lab.relay#EchoRequest","lab.echo"]}`, "", ""},
 		{callName, `{}`, errmap.InvalidToolInput, ""},
 		{callName, `{"name":7}`, errmap.InvalidToolInput, "/name"},
 		{callName, `{"name":"lab.echo","arguments":7}`, errmap.InvalidToolInput, "/arguments"},
@@ -208,6 +221,9 @@ func TestTheCompactCatalogOfACallerWithFewTools(t *testing.T) {
 		if resp := call(tool, `{"name":"lab.echo"}`); resp.Err != nil {
 			t.Errorf("%s: %v", tool, resp.Err)
 		}
+	}
+	if resp := call(describeName, `{"names":["lab.echo","fleet.cancel_order"]}`); codeOf(resp) != errmap.PermissionDenied {
+		t.Errorf("signatures of what the caller may not call: %v", resp.Err)
 	}
 	list := string(replyTo(ctx, t, b, mcptest.Canonical, "tools/list", ""))
 	if strings.Contains(list, "Fleet") || !strings.Contains(list, "Lab (") {
@@ -339,6 +355,8 @@ func TestTheCompactCatalogOfTheStrictProfile(t *testing.T) {
 			{searchName, `{"query":"x","limit":11}`, errmap.InvalidToolInput, "/limit"},
 			{searchName, `{"query":"","limit":null}`, errmap.InvalidToolInput, "/query"},
 			{describeName, `{"name":"lab.echo"}`, "", ""},
+			{describeName, `{"name":"lab.echo","names":null}`, "", ""},
+			{describeName, `{"name":null,"names":["lab.echo"]}`, "", ""},
 			{callName, `{"name":"lab.echo","arguments":"{\"signed\":\"5\"}"}`, "", ""},
 			{callName, `{"name":"lab.echo","arguments":" {} "}`, "", ""},
 			{callName, `{"name":"lab.echo","arguments":{"signed":"5"}}`, "", ""},

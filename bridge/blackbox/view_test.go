@@ -64,6 +64,10 @@ func TestListsShowWhatTheCallerSees(t *testing.T) {
 		if !strings.Contains(string(output), "Masked for this caller.") {
 			t.Errorf("%s: the description does not say what is masked: %s", d, output)
 		}
+		signature, ok := structured(ask("tools/call", `"name":"`+map[bool]string{true: describeName, false: mcpName(describeName)}[d == mcptest.Canonical]+`","arguments":{"names":["`+name+`"]}`), "signatures")
+		if !ok || strings.Contains(string(signature), "customer:") || !strings.Contains(string(signature), "weight_kg: float # Its weight in kilograms; Masked for this caller") {
+			t.Errorf("%s: the signature %s", d, signature)
+		}
 		called := ask("tools/call", `"name":"`+name+`","arguments":{"orderId":"`+string(number)+`"}`)
 		result, ok := structured(called)
 		if !ok || strings.Contains(string(result), `"customer"`) || strings.Contains(string(called), "coconut") || !strings.Contains(string(result), `"weightKg":0`) {

@@ -30,8 +30,12 @@ result = [{"order": o.id, "signed_by": p.signed_by, "bytes": len(p.image)} for o
 	}
 	says("Search", "catalog_search", `{"query": "proof of delivery", "limit": 2}`, "result structuredContent", "tools")
 	says("Search", "catalog_search", `{"query": "find orders by status", "limit": 2}`, "result structuredContent", "tools")
-	says("One of the two descriptions, in part", "catalog_describe", `{"name": "fleet_get_delivery_proof"}`, "result structuredContent", "inputSchema properties", "inputSchema required",
-		"outputSchema properties signedBy", "outputSchema properties image type")
+	var described struct{ Result struct{ StructuredContent struct{ Signatures string } } }
+	const both = `{"names": ["fleet_find_orders", "fleet_get_delivery_proof"]}`
+	if err := json.Unmarshal([]byte(asks("catalog_describe", both)), &described); err != nil || described.Result.StructuredContent.Signatures == "" {
+		t.Fatalf("no signatures: %v", err)
+	}
+	r.writes("The signatures of both tools, as text: `tools/call {\"name\": \"catalog_describe\", \"arguments\": "+both+"}`", "python", described.Result.StructuredContent.Signatures)
 
 	runs := func(who, text, more, root string, paths ...string) string {
 		encoded, err := json.Marshal(text)

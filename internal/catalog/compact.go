@@ -34,11 +34,11 @@ func (c *Catalog) Programs(fresh func() any) any {
 func (c *Catalog) compacted() (*Catalog, error) {
 	out := *c
 	out.own, out.growth, out.byName, out.compact = &lists{}, nil, map[string]*Tool{}, &compacted{}
-	own := []ownTool{{CompactCall, callTool(c.isStrict), strictCall}, {CompactDescribe, describeTool(), strictDescribe}} // by name
+	own := []ownTool{callTool(c.isStrict), describeTool(c.reserved.programs, c.isStrict)} // by name
 	if c.reserved.programs {
 		own = append(own, c.runTool())
 	}
-	own = append(own, ownTool{CompactSearch, searchTool(c.contents(), c.isStrict), strictSearch()})
+	own = append(own, searchTool(c.contents(), c.isStrict))
 	for _, made := range own {
 		t, err := c.newCompactTool(made)
 		if err != nil {
@@ -93,32 +93,46 @@ func (c *Catalog) withPrograms() (*Catalog, error) {
 	return &out, nil
 }
 
-// ownTool is a tool of the sidecar's own, and its input schema in lists of the profile strict.
+// ownTool is a tool of the sidecar's own, and the input schema that lists show in the place of the declared one: without limits that
+// models keep anyway, because each conversation has all four.
 type ownTool struct {
-	kind   Compact
-	tool   *outriggerv1.Tool
-	strict string
+	kind  Compact
+	tool  *outriggerv1.Tool
+	shown string
+	// output is the output schema in lists; empty for the declared one.
+	output string
 }
 
-// What the profile strict shows in the place of the input schemas: every property is required, no object is open, and limits are
-// words. The arguments of a tool that no one knows have no schema in that form, so they are text, as such fields of messages are.
-// The declared schemas check what comes.
+// What the profile strict shows: every property is required, no object is open, and limits are words. The arguments of a tool that no
+// one knows have no schema in that form, so they are text, as such fields of messages are. The declared schemas check what comes.
 const (
-	strictName = `"name":{"type":"string","description":"Name of the tool, as search returns it."}`
+	plainName = `"name":{"type":"string"}`
 
-	strictCall = `{"type":"object","properties":{` + strictName + `,"arguments":{"type":"string","description":"Arguments of the tool, by its own input schema: ` +
-		`one JSON object in a string, such as {\"id\":\"7\"}; {} for none."},"fields":{"anyOf":[{"type":"string"},{"type":"null"}],"description":` + fieldsText + `},` +
+	strictCall = `{"type":"object","properties":{` + plainName + `,"arguments":{"type":"string","description":` +
+		`"One JSON object in a string, such as {\"id\":\"7\"}; {} for none."},"fields":{"anyOf":[{"type":"string"},{"type":"null"}],"description":` + fieldsText + `},` +
 		`"stream_time":{"anyOf":[{"type":"string"},{"type":"null"}],"description":` + streamTimeText + `}},` +
 		`"required":["name","arguments","fields","stream_time"],"additionalProperties":false}`
+	shownCall = `{"type":"object","properties":{` + plainName + `,"arguments":{"type":"object"},"fields":{"type":"string","description":` + fieldsText + `},` +
+		`"stream_time":{"type":"string","description":` + streamTimeText + `}},"required":["name"],"additionalProperties":false}`
 
-	fieldsText     = `"Fields of the result that are wanted, such as orders.id,nextPageToken. Absent: all."`
-	streamTimeText = `"How long to read a result that is a stream, such as 5s, if less than the tool allows."`
+	fieldsText     = `"The wanted fields of the result, such as orders.id,nextPageToken."`
+	streamTimeText = `"How long to read a stream, such as 5s."`
 
-	strictDescribe = `{"type":"object","properties":{` + strictName + `},"required":["name"],"additionalProperties":false}`
+	describeOne = `{"type":"object","properties":{` + plainName + `},"required":["name"],"additionalProperties":false}`
+
+	strictDescribe = `{"type":"object","properties":{"name":{"anyOf":[{"type":"string"},{"type":"null"}]},` +
+		`"names":{"anyOf":[{"type":"array","items":{"type":"string"}},{"type":"null"}]}},"required":["name","names"],"additionalProperties":false}`
+	shownDescribe = `{"type":"object","properties":{` + plainName + `,"names":{"type":"array","items":{"type":"string"}}},"additionalProperties":false}`
+
+	shownFound = `{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"summary":{"type":"string"}}}}}}`
 )
 
-func strictSearch() string {
-	return fmt.Sprintf(`{"type":"object","properties":{"query":{"type":"string","description":"What the tool does, in a few words: a verb and an object. At most %d characters."},`+
+func shownSearch(isStrict bool) string {
+	if !isStrict {
+		return fmt.Sprintf(`{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer","minimum":1,"maximum":%d,"default":%d}},`+
+			`"required":["query"],"additionalProperties":false}`, maxSearchResults, DefaultSearchResults)
+	}
+	return fmt.Sprintf(`{"type":"object","properties":{"query":{"type":"string","description":"At most %d characters."},`+
 		`"limit":{"anyOf":[{"type":"integer"},{"type":"null"}],"description":"How many tools to return: 1 to %d; null for %d."}},"required":["query","limit"],"additionalProperties":false}`,
 		maxQuery, maxSearchResults, DefaultSearchResults)
 }
@@ -141,57 +155,72 @@ func (c *Catalog) newCompactTool(of ownTool) (*Tool, error) {
 	if err := t.declareNative(declared, nil); err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Name, err)
 	}
-	if c.isStrict {
-		t.Input = schema.Fixed(&schema.Schema{Canonical: t.Input.Canonical(), Advertised: json.RawMessage(of.strict)})
+	t.Input = schema.Fixed(&schema.Schema{Canonical: t.Input.Canonical(), Advertised: json.RawMessage(of.shown)})
+	if of.output != "" {
+		t.Output = schema.Fixed(&schema.Schema{Canonical: t.Output.Canonical(), Advertised: json.RawMessage(of.output)})
 	}
 	return t, t.seal()
 }
 
-func callTool(isStrict bool) *outriggerv1.Tool {
-	form, text := "", `"string"`
+func callTool(isStrict bool) ownTool {
+	form, text, shown := "", `"string"`, shownCall
 	if isStrict {
-		form, text = ", as JSON in a string", `["string","null"]` // what is not required may be null
+		form, text, shown = ", as JSON in a string", `["string","null"]`, strictCall // what is not required may be null
 	}
-	return &outriggerv1.Tool{
+	return ownTool{CompactCall, &outriggerv1.Tool{
 		Name: CallName, Title: "Call a tool",
-		Description: "Calls a tool that " + MCPName(SearchName) + " found. Its arguments are those that " + MCPName(DescribeName) + " shows" + form + ". " +
-			"Returns what the tool returns. The user may be asked first, if the tool is destructive.",
+		Description: "Calls a tool that " + MCPName(SearchName) + " found, with the arguments that " + MCPName(DescribeName) + " shows" + form + ". " +
+			"A destructive tool may ask the user first.",
 		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
-			`{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":%[1]d,"description":"Name of the tool, as search returns it."},`+
-				`"arguments":{"type":"object","description":"Arguments of the tool, by its own input schema."},`+
+			`{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":%[1]d},"arguments":{"type":"object"},`+
 				`"fields":{"type":%[2]s,"minLength":1,"description":`+fieldsText+`},`+
 				`"stream_time":{"type":%[2]s,"pattern":"^(0\\.0{0,7}[1-9][0-9]{0,7}|[1-9][0-9]{0,4}(\\.[0-9]{1,9})?)s$","description":`+streamTimeText+`}},`+
 				`"required":["name"],"additionalProperties":false}`, maxName, text)},
 		Annotations: &outriggerv1.ToolAnnotations{DestructiveHint: proto.Bool(true), OpenWorldHint: proto.Bool(true)},
-	}
+	}, shown, ""}
 }
 
-func describeTool() *outriggerv1.Tool {
-	return &outriggerv1.Tool{
-		Name: DescribeName, Title: "Describe a tool",
-		Description: "Returns the description, the input schema and examples of one tool. Call it before the first call of a tool.",
+// describeTool is the tool that describes others: one at a time, and where there are programs those of a program.
+func describeTool(hasPrograms, isStrict bool) ownTool {
+	if !hasPrograms {
+		return ownTool{CompactDescribe, &outriggerv1.Tool{
+			Name: DescribeName, Title: "Describe a tool",
+			Description: "Describes a tool by its input schema and examples. Call it before the first call of a tool.",
+			InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
+				`{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":%d}},"required":["name"],"additionalProperties":false}`, maxName)},
+			Annotations: readOnlyHints(),
+		}, describeOne, ""}
+	}
+	name, names, shown := `"string"`, `"array"`, shownDescribe
+	if isStrict {
+		name, names, shown = `["string","null"]`, `["array","null"]`, strictDescribe // what is not required may be null
+	}
+	return ownTool{CompactDescribe, &outriggerv1.Tool{
+		Name: DescribeName, Title: "Describe tools",
+		Description: "Describes tools before their first call: one by its input schema (name), or all tools of a program by signatures, which are shorter (names).",
 		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
-			`{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":%d,"description":"Name of the tool, as search returns it."}},`+
-				`"required":["name"],"additionalProperties":false}`, maxName)},
+			`{"type":"object","properties":{"name":{"type":%[1]s,"minLength":1,"maxLength":%[3]d},`+
+				`"names":{"type":%[2]s,"minItems":1,"maxItems":%[4]d,"items":{"type":"string","minLength":1,"maxLength":%[5]d}}},"additionalProperties":false}`,
+			name, names, maxName, maxNames, 2*maxName)},
 		Annotations: readOnlyHints(),
-	}
+	}, shown, ""}
 }
 
-func searchTool(contents string, isStrict bool) *outriggerv1.Tool {
+func searchTool(contents string, isStrict bool) ownTool {
 	limit := `"integer"`
 	if isStrict {
 		limit = `["integer","null"]` // what is not required may be null
 	}
-	return &outriggerv1.Tool{
+	return ownTool{CompactSearch, &outriggerv1.Tool{
 		Name: SearchName, Title: "Search the tools", Description: contents,
 		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
-			`{"type":"object","properties":{"query":{"type":"string","minLength":1,"maxLength":%d,"description":"What the tool does, in a few words: a verb and an object."},`+
+			`{"type":"object","properties":{"query":{"type":"string","minLength":1,"maxLength":%d},`+
 				`"limit":{"type":%s,"minimum":1,"maximum":%d,"default":%d}},"required":["query"],"additionalProperties":false}`, maxQuery, limit, maxSearchResults, DefaultSearchResults)},
 		OutputSchemaForm: &outriggerv1.Tool_OutputSchemaJson{OutputSchemaJson: []byte(
 			`{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"summary":{"type":"string"}},` +
 				`"required":["name","summary"]}}},"required":["tools"]}`)},
 		Annotations: readOnlyHints(),
-	}
+	}, shownSearch(isStrict), shownFound}
 }
 
 func readOnlyHints() *outriggerv1.ToolAnnotations {
@@ -253,6 +282,7 @@ const (
 	QueryArgument      = "query"
 	LimitArgument      = "limit"
 	NameArgument       = "name"
+	NamesArgument      = "names"
 	ArgumentsArgument  = "arguments"
 	FieldsArgument     = "fields"
 	StreamTimeArgument = "stream_time"
@@ -265,9 +295,11 @@ const (
 	// maxSearchResults is the maximum number of tools that a search returns, DefaultSearchResults that of one without a limit.
 	maxSearchResults     = 10
 	DefaultSearchResults = 5
-	// maxQuery and maxName bound the arguments, in characters.
+	// maxQuery and maxName bound the arguments, in characters; the name of a type behind that of its tool may be as long again.
 	maxQuery = 256
 	maxName  = 256
+	// maxNames is how many tools are described at once.
+	maxNames = 20
 )
 
 // CompactOf returns what the tool of a name does in a compact catalog. It accepts canonical names and those of MCP.
@@ -307,13 +339,16 @@ func (r reserved) name(names []string) string {
 }
 
 const (
-	inputsText = `"Values for the program, as the global inputs."`
-	dryRunText = `"Checks the program and returns its faults and what it may call. Nothing is called."`
+	inputsText = `"The global inputs."`
+	dryRunText = `"Only checks: returns findings and plan."`
 
-	programProperty = `"program":{"type":"string","description":"The program. Its value is that of the global result."}`
+	programProperty = `"program":{"type":"string"}`
+	// shownRan is the output schema in lists.
+	shownRan = `{"type":"object","properties":{"ran":{"type":"array","items":{"type":"object"}},"findings":{"type":"array","items":{"type":"object"}},` +
+		`"plan":{"type":"array","items":{"type":"object"}}}}`
 
 	strictRun = `{"type":"object","properties":{` + programProperty + `,"inputs":{"anyOf":[{"type":"string"},{"type":"null"}],"description":` +
-		`"Values for the program, as the global inputs: one JSON object in a string."},"dry_run":{"anyOf":[{"type":"boolean"},{"type":"null"}],"description":` + dryRunText + `}},` +
+		`"The global inputs: one JSON object in a string."},"dry_run":{"anyOf":[{"type":"boolean"},{"type":"null"}],"description":` + dryRunText + `}},` +
 		`"required":["program","inputs","dry_run"],"additionalProperties":false}`
 
 	place = `"line":{"type":"integer"},"column":{"type":"integer"}`
@@ -328,29 +363,40 @@ const (
 // runTool is the tool that runs programs.
 func (c *Catalog) runTool() ownTool {
 	inputs, dry := `"object"`, `"boolean"`
+	form := func() string {
+		return fmt.Sprintf(`{"type":"object","properties":{`+programProperty+`,"inputs":{"type":%s,"description":`+inputsText+`},"dry_run":{"type":%s,"description":`+dryRunText+`}},`+
+			`"required":["program"],"additionalProperties":false}`, inputs, dry)
+	}
+	shown := form()
 	if c.isStrict {
-		inputs, dry = `["object","string","null"]`, `["boolean","null"]` // what is not required may be null
+		inputs, dry, shown = `["object","string","null"]`, `["boolean","null"]`, strictRun // what is not required may be null
 	}
 	return ownTool{CompactRun, &outriggerv1.Tool{
 		Name: RunName, Title: "Run a program", Description: c.programText(),
-		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
-			`{"type":"object","properties":{`+programProperty+`,"inputs":{"type":%s,"description":`+inputsText+`},"dry_run":{"type":%s,"description":`+dryRunText+`}},`+
-				`"required":["program"],"additionalProperties":false}`, inputs, dry)},
+		InputSchemaForm:  &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: []byte(form())},
 		OutputSchemaForm: &outriggerv1.Tool_OutputSchemaJson{OutputSchemaJson: []byte(runOutput)},
 		Annotations:      &outriggerv1.ToolAnnotations{DestructiveHint: proto.Bool(true), OpenWorldHint: proto.Bool(true)},
-	}, strictRun}
+	}, shown, shownRan}
 }
 
 // programText teaches the tool that runs programs: its language, three examples of this catalog, and what happens to faults.
 func (c *Catalog) programText() string {
-	text := "Runs a program in Starlark (Python without import, while, try, classes and f-strings) that calls several tools in one round trip; " +
-		"only its global result comes back. Tools are functions of their dotted names with keyword arguments; results have attributes. " +
+	text := "Runs a Starlark program (Python without import, while, try, classes and f-strings) that calls several tools in one round trip; " +
+		"only its global result comes back. " + c.describeFirst() + "Tools are functions of their dotted names with keyword arguments; results have attributes. " +
 		"parallel([...]) runs calls at once, paginate(tool, ...) reads all pages, fail(\"...\") ends. " +
-		"The program is checked before anything is called: each fault comes with line, column and what to write. The user may be asked first, if a tool is destructive."
+		"The program is checked before anything is called: each fault comes with line, column and what to write. A destructive tool may ask the user first."
 	if examples := c.programExamples(); len(examples) > 0 {
 		text += " Examples:\n\n" + strings.Join(examples, "\n\n")
 	}
 	return text
+}
+
+// describeFirst says how a program gets its signatures. Full lists have schemas, and no tool that describes.
+func (c *Catalog) describeFirst() string {
+	if !c.reserved.compact {
+		return ""
+	}
+	return "First get the signatures of its tools: names of " + MCPName(DescribeName) + ". "
 }
 
 // The bounds of the examples: how many tools are looked at, and how long an example is.
@@ -477,7 +523,7 @@ func (*sampled) kindOf(md protoreflect.MessageDescriptor, name string) protorefl
 func mayBeSampled(t *Tool) bool {
 	hint := t.Annotations.ReadOnly
 	return !t.Native && !t.Metadata.Destructive && (hint == nil || *hint) && !t.Streams() && !t.TakesStream() && t.Operation == nil && !t.IsDocument() && !t.OutputNotObject &&
-		!t.Input.Wrapped && t.HasOutput() && t.Method.Descriptor != nil && callable(t.Name) && (verbOf(t) == "get" || verbOf(t) == "list")
+		!t.Input.Wrapped && t.HasOutput() && t.Method.Descriptor != nil && Callable(t.Name) && (verbOf(t) == "get" || verbOf(t) == "list")
 }
 
 // sample is a tool as examples may call it; nil for one that they do not: it may change something, or its messages are no plain ones.
@@ -498,7 +544,7 @@ func sample(t *Tool) *sampled {
 	for i := range md.Fields().Len() {
 		fd := md.Fields().Get(i)
 		name := string(fd.Name())
-		if _, ok := properties[fd.JSONName()]; !ok || !isPlain(fd) || !isName(name) || len(required) > 0 && required[0] != fd.JSONName() {
+		if _, ok := properties[fd.JSONName()]; !ok || !isPlain(fd) || !IsName(name) || len(required) > 0 && required[0] != fd.JSONName() {
 			continue
 		}
 		if len(required) > 0 || isID(name) {
@@ -524,7 +570,7 @@ func (s *sampled) choose(t *Tool) {
 	for i := range fields.Len() {
 		fd := fields.Get(i)
 		at, ok := properties[fd.JSONName()]
-		if !ok || !isName(string(fd.Name())) {
+		if !ok || !IsName(string(fd.Name())) {
 			continue
 		}
 		if fd.IsList() && fd.Message() != nil && !strings.HasPrefix(string(fd.Message().FullName()), "google.protobuf.") {
@@ -545,7 +591,7 @@ func (s *sampled) readList(fd protoreflect.FieldDescriptor, properties map[strin
 	for i := range elem.Len() {
 		one := elem.Get(i)
 		name := string(one.Name())
-		if _, ok := properties[one.JSONName()]; !ok || !isPlain(one) || !isName(name) {
+		if _, ok := properties[one.JSONName()]; !ok || !isPlain(one) || !IsName(name) {
 			continue
 		}
 		if field == "" || isID(field) && !isID(name) {
@@ -599,18 +645,19 @@ func sampleValue(t *Tool, fd protoreflect.FieldDescriptor) string {
 // maxValue bounds the value of an argument in an example.
 const maxValue = 60
 
-// callable reports whether the parts of a tool's name are names of a program.
-func callable(name string) bool {
+// Callable reports whether a program can call a tool by a name as it is, and not only through tools["…"].
+func Callable(name string) bool {
 	for part := range strings.SplitSeq(name, ".") {
-		if !isName(part) {
+		if !IsName(part) {
 			return false
 		}
 	}
-	return true
+	first, _, _ := strings.Cut(name, ".")
+	return !strings.Contains(globals, " "+first+" ")
 }
 
-// isName reports whether a program can use a name as it is.
-func isName(s string) bool {
+// IsName reports whether a program can use a name as that of an attribute or an argument.
+func IsName(s string) bool {
 	for i, r := range s {
 		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
 			return false
@@ -619,6 +666,9 @@ func isName(s string) bool {
 	return s != "" && !strings.Contains(keywords, " "+s+" ")
 }
 
-// keywords are words that are no names in Starlark, or that a program should not hide.
-const keywords = " and as assert break class continue def del elif else except finally for from global if import in inputs is lambda load nonlocal not or " +
-	"parallel paginate fail pass raise result return tools try while with yield "
+// keywords are words that are no names in Starlark. globals are names that a program should not hide.
+const (
+	keywords = " and as assert async await break class continue def del elif else except finally for from global if import in is lambda load nonlocal not or " +
+		"pass raise return try while with yield "
+	globals = " fail inputs paginate parallel result tools "
+)

@@ -752,13 +752,12 @@ func (c *Catalog) contents() string {
 	if c.isStrict {
 		limit = maxStrictContents
 	}
-	own, then := fmt.Sprintf("%s, %s and %s", MCPName(SearchName), MCPName(DescribeName), MCPName(CallName)), "call it"
+	own, then := "three", "call it"
 	if c.reserved.programs {
-		own = fmt.Sprintf("%s, %s, %s and %s", MCPName(SearchName), MCPName(DescribeName), MCPName(CallName), MCPName(RunName))
-		then = "call it, or several in one program"
+		own, then = "four", "call it, or several in one program"
 	}
-	text := fmt.Appendf(nil, "Finds tools of this server by what they do. It has %s; only the tools %s are listed. "+
-		"Search with a few words such as \"%s\", then describe the tool, then %s. Modules, with the number of tools and their most frequent verbs:",
+	text := fmt.Appendf(nil, "Finds tools of this server by what they do: %s, of which only these %s are listed. "+
+		"Search with a few words such as \"%s\", describe the tool, then %s. Modules, with the number of tools and their most frequent verbs:",
 		counted(c.count(), "tool"), own, c.sampleQuery(), then)
 	for i, m := range modules {
 		line := "\n" + m.String()

@@ -117,8 +117,9 @@ type measured struct {
 	task
 	calls                   int
 	full, compact, programs way
-	// learned is the compact list with searches and descriptions, which its single calls and the program need.
-	learned []int
+	// learned is the compact list with searches and descriptions, which its single calls need, and signed the same with the signatures
+	// that the program needs.
+	learned, signed []int
 	// talk is what requests and answers of single calls have, and of the program, without descriptions.
 	talk, run int
 }
@@ -128,8 +129,9 @@ func measure(t *testing.T, w *world, one task, rounds int) measured {
 	t.Helper()
 	m := measured{task: one}
 	m.full.turns = []int{w.full}
-	m.learned = slices.Concat([]int{w.compact}, w.learn(t, one))
-	m.compact.turns, m.programs.turns = slices.Clone(m.learned), slices.Clone(m.learned)
+	searches, descriptions, signatures := w.learn(t, one)
+	m.learned, m.signed = []int{w.compact, searches, descriptions}, []int{w.compact, searches, signatures}
+	m.compact.turns, m.programs.turns = slices.Clone(m.learned), slices.Clone(m.signed)
 	var singles, programs []time.Duration
 	for round := range rounds {
 		start := time.Now()
@@ -166,16 +168,15 @@ func median(all []time.Duration) time.Duration {
 }
 
 // learn searches and describes the tools of a task, as an agent does that has a compact list: one turn for all searches, one for
-// all descriptions, and another search where the first did not find the tool.
-func (w *world) learn(t *testing.T, one task) (turns []int) {
+// all descriptions, and another search where the first did not find the tool. For a program it has one description with all signatures.
+func (w *world) learn(t *testing.T, one task) (searches, descriptions, signatures int) {
 	t.Helper()
-	seen := map[string]bool{}
-	searches, descriptions := 0, 0
+	seen, names := map[string]bool{}, []string{}
 	for _, s := range one.steps {
 		if seen[s.tool] {
 			continue
 		}
-		seen[s.tool] = true
+		seen[s.tool], names = true, append(names, s.tool)
 		for _, query := range []string{s.find, strings.ReplaceAll(s.tool, "_", " ")} {
 			request, answer, _ := w.call(t, "catalog_search", map[string]any{"query": query})
 			searches += tokens(request) + tokens(answer)
@@ -189,7 +190,11 @@ func (w *world) learn(t *testing.T, one task) (turns []int) {
 		}
 		descriptions += tokens(request) + tokens(answer)
 	}
-	return []int{searches, descriptions}
+	request, answer, isError := w.call(t, "catalog_describe", map[string]any{"names": names})
+	if isError {
+		t.Fatalf("%v: %s", names, answer)
+	}
+	return searches, descriptions, tokens(request) + tokens(answer)
 }
 
 // doing is what single calls of a task were.
@@ -329,7 +334,7 @@ func TestFigures(t *testing.T) {
 			continue
 		}
 		m := measure(t, w, one, rounds)
-		t.Logf("%s: %s: %d calls; tokens %d full, %d compact, %d program; %v, %v", m.api, m.ask, m.calls, m.full.once(), m.compact.once(), m.programs.once(),
+		t.Logf("%s: %s: %d calls; tokens %d full, %d compact, %d program (list, searches, signatures, run: %v); %v, %v", m.api, m.ask, m.calls, m.full.once(), m.compact.once(), m.programs.once(), m.programs.turns,
 			m.full.took.Round(time.Millisecond), m.programs.took.Round(time.Millisecond))
 		if m.run >= m.talk {
 			t.Errorf("%s: the program has %d tokens, the single calls %d", m.ask, m.run, m.talk)

@@ -24,8 +24,8 @@ Thirty [tasks](../conformance/corpus/programs/tasks_test.go) over five catalogs,
 first run, two programs got other spellings of a field, and no more. The demo answers for itself, the public APIs by ` + "`--mock`" + `: lists of one to three entries with all fields, which is short for a list.
 
 A token is four bytes of JSON, the sidecar's estimate for lists. Counted are the list of tools, searches and descriptions, requests, and answers (structured content, once). With a compact list
-the agent searches and describes each tool that it calls, also for a program. Each backend is 20 ms away. Single calls are made one after the other; the time of a model, which each turn adds, is
-not counted. Times are medians of five runs beside other work on two cores.
+the agent searches and describes each tool that it calls; for a program it asks for the signatures of all at once. Types that these leave out are not asked for. Each backend is 20 ms away. Single calls are
+made one after the other; the time of a model, which each turn adds, is not counted. Times are medians of five runs beside other work on two cores.
 
 `
 
@@ -106,20 +106,30 @@ func write(t *testing.T, worlds map[string]*world, rows []measured) {
 
 // why says what keeps figures from the goal.
 func why(rows []measured) string {
-	var learned, programs, cheapest int
+	var parts [4]int // list, searches, signatures, program
+	var sum, cheapest, reached, others int
 	for _, m := range rows {
 		if m.calls < 5 || !m.isFigure {
 			continue
 		}
-		learned += m.programs.once() - m.run
-		programs += m.programs.once()
+		for i, n := range m.programs.turns {
+			parts[i] += n
+			sum += n
+		}
 		cheapest = max(cheapest, m.run)
+		if share(m.programs.once(), m.full.once()) >= 90 {
+			reached++
+		} else {
+			others++
+		}
 	}
+	percent := func(i int) float64 { return 100 * float64(parts[i]) / float64(sum) }
 	return fmt.Sprintf(`
-Where the goal is missed: %.0f %% of the tokens of the way with a program are the compact list, searches and descriptions, and single calls with a compact list need the same. A program and its result
-have at most %d tokens here. So the goal is reached where the full list is long or answers are, and missed in small catalogs with short answers. Pages are asked for one after the other, by a program too.
+Where the tokens of the way with a program go: compact list %.0f %%, searches %.0f %%, signatures %.0f %%, the program and its result %.0f %%, at most %d tokens. Against a full list, %d tasks reach the
+goal. The other %d are in catalogs whose full list is short, and have short answers: the compact list and the searches alone take most of a tenth of it. Against a compact list none
+reaches it: single calls need the same list and searches, and a program saves their answers and the difference between schemas and signatures. Pages are asked for one after the other, by a program too.
 
-`, 100*float64(learned)/float64(programs), cheapest)
+`, percent(0), percent(1), percent(2), percent(3), cheapest, reached, others)
 }
 
 // checked are the lines of the check: its own tests count.

@@ -69,7 +69,7 @@ func serve(t *testing.T) string {
 func thousand(t testing.TB) *catalog.Live {
 	t.Helper()
 	packages := slices.Concat(apis()["googleapis"], apis()["bigtable"], []string{"google.cloud.compute.v1"})
-	return liveWith(t, packages, nil, catalog.BuildOptions{Programs: true})
+	return liveWith(t, packages, nil, catalog.BuildOptions{Compact: true, Programs: true})
 }
 
 // agent is a scripted client of MCP: it calls what the sidecar offers, and reads the answers as a program does.

@@ -81,6 +81,11 @@ func AppendDescription(dst []byte, t *catalog.Tool, name string) ([]byte, error)
 	return jsontext.Compact(nil, append(dst, '}')), nil
 }
 
+// AppendSignatures appends the result of a description of the tools of a program.
+func AppendSignatures(dst []byte, text string) []byte {
+	return append(jsontext.AppendString(append(dst, `{"signatures":`...), text), '}')
+}
+
 // Called are the arguments of a call: the tool, its arguments (nil for none), and how much of the result is wanted, where the
 // caller says so.
 type Called struct {
@@ -145,11 +150,20 @@ func ReadRun(arguments []byte) (out Run) {
 // IsObject reports whether arguments are an object, and not one in a string, or something else.
 func IsObject(arguments []byte) bool { return len(arguments) > 0 && arguments[0] == '{' }
 
-// Name is the tool that a description is asked for.
-func Name(arguments []byte) string {
-	raw, _ := jsontext.Lookup(arguments, catalog.NameArgument)
-	name, _ := jsontext.Text(raw)
-	return name
+// Asked is what a description is asked for: one tool, or in Names the tools of a program. The arguments are valid by the input schema.
+func Asked(arguments []byte) (name string, names []string) {
+	for member, raw := range jsontext.Members(arguments) {
+		switch member {
+		case catalog.NameArgument:
+			name, _ = jsontext.Text(raw) // null is absent, as strict clients say it
+		case catalog.NamesArgument:
+			for one := range jsontext.Elements(raw) {
+				text, _ := jsontext.Text(one)
+				names = append(names, text)
+			}
+		}
+	}
+	return name, names
 }
 
 const (

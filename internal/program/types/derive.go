@@ -4,6 +4,7 @@ package types
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -25,6 +26,7 @@ const (
 // JSON is the field value.
 func Input(t *catalog.Tool) *Type {
 	m := newMaker(t.Input.Canonical(), schema.Input)
+	m.given = t.Words
 	if t.Native {
 		return m.bySchema(m.root, 0)
 	}
@@ -79,6 +81,8 @@ func Output(t *catalog.Tool) *Type {
 type maker struct {
 	dir  schema.Direction
 	root schema.View
+	// given are the descriptions of fields that the configuration gives.
+	given map[protoreflect.FullName]string
 
 	mu    sync.Mutex
 	known map[place]*Type
@@ -134,7 +138,7 @@ func (m *maker) message(md protoreflect.MessageDescriptor, at schema.View) *Type
 func (m *maker) fieldsOf(md protoreflect.MessageDescriptor, at schema.View) []*Field {
 	at = behindNull(at)
 	properties, required := at.Properties(), required(at)
-	isClosed := at.IsClosed()
+	isClosed, oneofs := at.IsClosed(), requiredOneofs(at)
 	out := make([]*Field, 0, md.Fields().Len())
 	for i := range md.Fields().Len() {
 		fd := md.Fields().Get(i)
@@ -143,9 +147,10 @@ func (m *maker) fieldsOf(md protoreflect.MessageDescriptor, at schema.View) []*F
 		if isClosed && !isShown || schema.BehaviorOf(fd).Hides(m.dir) {
 			continue
 		}
-		f := &Field{Name: string(fd.Name()), JSONName: name, Type: m.field(fd, view), Required: slices.Contains(required, name)}
+		f := &Field{Name: string(fd.Name()), JSONName: name, Type: m.field(fd, view), Required: slices.Contains(required, name), at: view, given: m.given[fd.FullName()]}
 		if od := fd.ContainingOneof(); od != nil && !od.IsSynthetic() {
 			f.Oneof = string(od.Name())
+			f.mustOneof = slices.Contains(oneofs, f.Oneof)
 		}
 		out = append(out, f)
 	}
@@ -177,6 +182,18 @@ func required(at schema.View) []string {
 			if i == 0 {
 				out = append(out, names[0])
 			}
+		}
+	}
+	return out
+}
+
+// requiredOneofs are the oneofs of which a member has to be set. A clause of allOf says so in words that end with the name.
+func requiredOneofs(at schema.View) (out []string) {
+	for _, clause := range at.Branches("allOf") {
+		raw, _ := clause.Keyword("description")
+		text, _ := jsontext.Text(raw)
+		if at := strings.LastIndexByte(text, '('); at >= 0 && strings.HasPrefix(text, "Exactly one of ") {
+			out = append(out, strings.TrimSuffix(text[at+1:], ")."))
 		}
 	}
 	return out
@@ -338,7 +355,7 @@ func (m *maker) members(at schema.View) *fields {
 	properties, required := at.Properties(), required(at)
 	for _, name := range at.Names() {
 		if view, isNew := properties[name]; isNew {
-			list = append(list, &Field{Name: name, JSONName: name, Type: m.bySchema(view, 0), Required: slices.Contains(required, name)})
+			list = append(list, &Field{Name: name, JSONName: name, Type: m.bySchema(view, 0), Required: slices.Contains(required, name), at: view})
 			delete(properties, name)
 		}
 	}

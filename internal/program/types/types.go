@@ -9,6 +9,8 @@ package types
 
 import (
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // Kind is the kind of a value.
@@ -61,6 +63,12 @@ type Field struct {
 	Required bool
 	// Oneof is the name of the oneof that the field is a member of; empty for none.
 	Oneof string
+
+	// mustOneof is set where one of the members of the oneof has to be set.
+	mustOneof bool
+
+	at    schema.View // of its value, for its comment and its rules
+	given string      // the description that the configuration gives; empty for none
 }
 
 // fields are those of a message, with their names in both spellings.

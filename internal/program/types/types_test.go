@@ -38,35 +38,42 @@ func build(t *testing.T, path string) *catalog.Catalog {
 	return c
 }
 
-// TestTypesOnRecord compares the types of the tools of whole catalogs with the record.
+// TestTypesOnRecord compares the types of the tools of whole catalogs with the record, and what models read of them.
 func TestTypesOnRecord(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"../../demo/demo.binpb", "../../catalog/testdata/garden-buf.binpb.gz", "../../catalog/testdata/library-buf.binpb.gz"} {
 		name, _, _ := strings.Cut(filepath.Base(path), ".")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var out bytes.Buffer
+			var out, signatures bytes.Buffer
 			for _, tool := range build(t, path).Tools() {
+				signatures.WriteString(strings.TrimPrefix(Signatures([]Wanted{{Tool: tool}}), legend) + "\n")
 				fmt.Fprintf(&out, "%s\n", tool.Name)
 				p := printer{out: &out, known: map[protoreflect.FullName]bool{}}
 				p.print(Input(tool), " in", 1)
 				p.known = map[protoreflect.FullName]bool{}
 				p.print(Output(tool), " out", 1)
 			}
-			golden := filepath.Join("testdata", name+".txt")
-			if *update {
-				if err := os.WriteFile(golden, out.Bytes(), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), out.String()); diff != "" {
-				t.Errorf("types (-want +got):\n%s", diff)
-			}
+			onRecord(t, name+".txt", out.String())
+			onRecord(t, name+"-signatures.txt", signatures.String())
 		})
+	}
+}
+
+func onRecord(t *testing.T, name, got string) {
+	t.Helper()
+	golden := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}
 }
 
