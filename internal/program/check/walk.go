@@ -3,6 +3,7 @@
 package check
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -530,7 +531,14 @@ func syntaxTargets(s syntax.Stmt, f func(*syntax.Ident)) {
 func (c *checker) assignment(s *syntax.AssignStmt) {
 	v := c.expr(s.RHS)
 	if s.Op == syntax.EQ {
-		c.assign(s.LHS, v, isFresh(s.RHS))
+		to, from := listed(s.LHS), listed(s.RHS)
+		if len(to) == 0 || len(to) != len(from) || len(from) != len(v.parts) {
+			c.assign(s.LHS, v, isFresh(s.RHS))
+			return
+		}
+		for i, one := range to {
+			c.assign(one, v.parts[i], isFresh(from[i]))
+		}
 		return
 	}
 	old := c.expr(s.LHS)
@@ -553,6 +561,17 @@ func (c *checker) assignment(s *syntax.AssignStmt) {
 		c.now.isWild = true // it is changed where it is
 	}
 	c.assign(s.LHS, made, true)
+}
+
+// listed are the elements of a tuple or list that is written as such; nil for any other expression.
+func listed(e syntax.Expr) []syntax.Expr {
+	switch e := unparen(e).(type) {
+	case *syntax.TupleExpr:
+		return e.List
+	case *syntax.ListExpr:
+		return e.List
+	}
+	return nil
 }
 
 // added is what an addition to a list puts into it.
@@ -650,31 +669,44 @@ func (c *checker) assign(target syntax.Expr, v *value, isFresh bool) {
 
 // unpack gives the elements of a value to several targets.
 func (c *checker) unpack(target syntax.Expr, v *value) {
-	var list []syntax.Expr
-	switch t := unparen(target).(type) {
-	case *syntax.TupleExpr:
-		list = t.List
-	case *syntax.ListExpr:
-		list = t.List
-	default:
+	list := listed(target)
+	if list == nil {
 		c.assign(target, v.orAny().plain(), false)
 		return
 	}
-	if v.is(kInt, kFloat, kBool, kNone, kString) {
-		c.fault(start(target), ruleNotIterable, v.words()+" cannot be unpacked", "")
+	switch n := len(v.knownParts()); {
+	case v.isAny():
+		v = nil
+	case v.items() == nil:
+		instead := ""
+		if lists := v.lists(); len(lists) == 1 {
+			instead = "." + lists[0]
+		}
+		c.fault(start(target), ruleNotIterable, v.words()+" cannot be unpacked", instead)
+		v = nil
+	case n > 0 && n != len(list):
+		c.fault(start(target), ruleArity, fmt.Sprintf("%s has %s, for %s", v.words(), counted(n, "element"), counted(len(list), "name")), "")
 		v = nil
 	}
 	for i, one := range list {
 		part := only(kAny)
 		switch {
 		case v == nil:
-		case v.parts != nil && len(v.parts) == len(list):
+		case v.parts != nil:
 			part = v.parts[i]
-		case v.items() != nil:
+		default:
 			part = v.items()
 		}
 		c.assign(one, part.plain(), false)
 	}
+}
+
+// knownParts are the elements that are known one by one.
+func (v *value) knownParts() []*value {
+	if v == nil {
+		return nil
+	}
+	return v.parts
 }
 
 // sortedNames are the names in a set.
