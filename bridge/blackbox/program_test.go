@@ -542,10 +542,10 @@ func TestErrorsOfCallsOfPrograms(t *testing.T) {
 		}
 		return nil, errmap.New(errmap.Code(asked.GetNonce()), errmap.Message("no luck"), errmap.BackendCode("not_found"))
 	}
-	b := fake(t, failing, compacted)
 	for _, code := range errmap.Codes() {
 		t.Run(string(code), func(t *testing.T) {
 			t.Parallel()
+			b := fake(t, failing, compacted) // each its own circuit breaker
 			byName := b.Handle(t.Context(), toolCall(b, "lab.echo", `{"nonce":`+quoted(string(code))+`}`))
 			inProgram := b.Handle(t.Context(), program(b, "x = 1\nresult = [x, lab.echo(nonce=\""+string(code)+"\")]"))
 			want, got := byName.Err, inProgram.Err

@@ -200,7 +200,9 @@ func (c *checker) planCall(t *catalog.Tool, at syntax.Position, times int) {
 	if p.AtMost = sum(p.AtMost, times); times < 0 {
 		p.AtMost = -1
 	}
-	p.Places = append(p.Places, at)
+	if len(p.Places) < maxPlaces {
+		p.Places = append(p.Places, at)
+	}
 }
 
 // maxParams bounds the parameters of a function that are told apart.

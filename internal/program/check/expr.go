@@ -17,6 +17,9 @@ import (
 
 // expr finds out what is known of an expression.
 func (c *checker) expr(e syntax.Expr) *value {
+	if c.work--; c.work < 0 {
+		return only(kAny)
+	}
 	switch e := e.(type) {
 	case *syntax.Literal:
 		return literal(e)
@@ -69,6 +72,9 @@ func (c *checker) used(v *value, at syntax.Position) *value {
 
 // callee is expr for what is called.
 func (c *checker) callee(e syntax.Expr) *value {
+	if c.work--; c.work < 0 {
+		return only(kAny)
+	}
 	switch e := unparen(e).(type) {
 	case *syntax.Ident:
 		return c.name(e)
@@ -119,7 +125,12 @@ func (c *checker) name(id *syntax.Ident) *value {
 		case jsonName:
 			return only(kJSON)
 		}
-		return c.module(id.Name)
+		v := c.module(id.Name)
+		if v == nil {
+			c.report(id.NamePos, ruleUnknownName, "nothing has the name "+id.Name, c.hint(func() string { return c.nearestName(id.Name) }))
+			v = only(kAny)
+		}
+		return v
 	case resolve.Undefined:
 		return only(kAny)
 	}
@@ -346,8 +357,13 @@ func counted(n int, noun string) string {
 // toolByName is tools["name"].
 func (c *checker) toolByName(e *syntax.IndexExpr, key *value) *value {
 	if !key.is(kString) || key.text == nil {
-		for _, t := range c.world.Catalog.Tools() { // it may be any
-			c.planCall(t, e.Lbrack, -1)
+		if len(c.anyTool) == 0 {
+			for _, t := range c.world.Catalog.Tools() { // it may be any
+				c.planCall(t, e.Lbrack, -1)
+			}
+		}
+		if len(c.anyTool) < maxPlaces {
+			c.anyTool = append(c.anyTool, e.Lbrack)
 		}
 		return only(kAny)
 	}
@@ -477,7 +493,7 @@ func (c *checker) attribute(v *value, name string, at syntax.Position) *value {
 		if method, ok := objectMethods()[name]; ok {
 			return &value{kind: kMethod, name: method, of: v}
 		}
-		c.unknownField(at, v, name, sortedNames(v.attrs))
+		c.unknownField(at, v, name)
 		return only(kAny)
 	}
 	return c.method(v, name, at)
@@ -494,24 +510,35 @@ func (c *checker) field(v *value, name string, at syntax.Position) *value {
 	if v.typ.Open || v.isOrError && (name == "code" || name == "message" || name == "status") {
 		return only(kAny)
 	}
-	var known []string
-	for _, f := range v.typ.Fields() {
-		known = append(known, f.Name)
-	}
-	c.unknownField(at, v, name, known)
+	c.unknownField(at, v, name)
 	return only(kAny)
 }
 
-func (c *checker) unknownField(at syntax.Position, v *value, name string, known []string) {
+func (c *checker) unknownField(at syntax.Position, v *value, name string) {
 	if c.guarded[name] {
 		return
+	}
+	known := func() []string {
+		if v.is(kMessage) {
+			return namesOf(v.typ)
+		}
+		return sortedNames(v.attrs)
 	}
 	what := v.words()
 	if v == c.inputs {
 		what = inputsName
 	}
 	message := fmt.Sprintf("%s has no field %s", what, name)
-	c.report(at, ruleUnknownField, message+c.hint(func() string { return has(known) }), c.hint(func() string { return nearest(name, known) }))
+	c.report(at, ruleUnknownField, message+c.hint(func() string { return has(known()) }), c.hint(func() string { return c.meantField(v.typ, name, known()) }))
+}
+
+// namesOf are the names of the fields of a message.
+func namesOf(t *types.Type) []string {
+	var names []string
+	for _, f := range t.Fields() {
+		names = append(names, f.Name)
+	}
+	return names
 }
 
 // maxListed is how many names a message shows.

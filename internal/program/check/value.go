@@ -170,6 +170,7 @@ func (c *checker) join(a, b *value) *value { return c.joined(a, b, 0) }
 const maxJoin = 4
 
 func (c *checker) joined(a, b *value, depth int) *value {
+	c.work--
 	switch {
 	case a == nil || a == b:
 		return b
