@@ -494,12 +494,12 @@ const (
 	defaultRetryAfter = time.Second
 )
 
-// message is what the caller is told in one sentence, with the place of the call in its program.
+// message is the sentence for the caller, after the place of the call in its program.
 func (e *Error) message() safeText {
 	return safeText(e.called()) + e.sentence()
 }
 
-// sentence is that for the caller, redacted and bounded: the error's own, else the row's.
+// sentence is message without that place, redacted and bounded: the error's own, else the row's.
 func (e *Error) sentence() safeText {
 	e = e.known()
 	row := e.row()

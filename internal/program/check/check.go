@@ -234,7 +234,12 @@ func (c *checker) fault(at syntax.Position, rule, message, instead string) {
 	}
 }
 
-// bind binds the names of the program. Those that nothing has are found by name, and not here: the resolver compares each with all others.
+// isKnown reports whether a name that is neither the program's nor a builtin's has a meaning.
+func (c *checker) isKnown(name string) bool {
+	return name == inputsName || name == toolsName || name == jsonName || c.world.has(name)
+}
+
+// bind binds the names of the program. Those that nothing has are found later: the resolver would compare each with all others.
 func (c *checker) bind(file *syntax.File) {
 	err := resolve.File(file, func(name string) bool { return builtins()[name] == nil && !isConstant(name) },
 		func(string) bool { return true })

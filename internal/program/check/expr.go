@@ -125,12 +125,7 @@ func (c *checker) name(id *syntax.Ident) *value {
 		case jsonName:
 			return only(kJSON)
 		}
-		v := c.module(id.Name)
-		if v == nil {
-			c.report(id.NamePos, ruleUnknownName, "nothing has the name "+id.Name, c.hint(func() string { return c.nearestName(id.Name) }))
-			v = only(kAny)
-		}
-		return v
+		return c.module(id.Name).orAny()
 	case resolve.Undefined:
 		return only(kAny)
 	}

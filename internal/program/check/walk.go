@@ -109,9 +109,14 @@ func (c *checker) survey(file *syntax.File) {
 	c.file, c.guarded = file, map[string]bool{}
 	c.budget = leastWork
 	defer func() { c.work = c.budget }()
+	c.round = rounds - 1 // what is found here is found once
 	syntax.Walk(file, func(n syntax.Node) bool {
 		c.budget += nodeWork
 		switch n := n.(type) {
+		case *syntax.Ident:
+			if scopeOf(n) == resolve.Predeclared && !c.isKnown(n.Name) {
+				c.report(n.NamePos, ruleUnknownName, "nothing has the name "+n.Name, c.hint(func() string { return c.nearestName(n.Name) }))
+			}
 		case *syntax.DefStmt:
 			f := &function{params: n.Params}
 			c.functions[n], named[variable(n.Name)] = f, f
