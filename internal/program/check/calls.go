@@ -293,7 +293,7 @@ func (c *checker) callParallel(a arguments, at syntax.Position) *value {
 	out := &value{kind: kList}
 	if len(a.positional) == 2 {
 		out.elem, out.most = c.parallelOf(a.positional[0], a.positional[1])
-		if listed(a.positional[1]) != nil && out.most <= maxParts+1 {
+		if listed(a.positional[1]) != nil && out.most > 0 && out.most <= maxParts+1 {
 			out.parts = slices.Repeat([]*value{out.elem.orAny()}, out.most-1)
 		}
 	} else {
