@@ -163,6 +163,7 @@ func FuzzCheck(f *testing.F) {
 	f.Add("result = "+strings.Repeat("[", 500)+strings.Repeat("]", 500), []byte(`[`))
 	f.Add("def f(*a, **k):\n  return f\nresult = f(*f, **f)", []byte(`{`))
 	f.Add("a, (b, [c]) = (1, (2, [3]))\nresult = a[b](c)[b:c:a]", []byte(``))
+	f.Add("a, () = (1, ())\n[] = a\nfor () in [a]:\n  pass\nresult = a", []byte(``))
 	f.Add("parallel(0, [{}])", []byte(``))
 	f.Add("load('a', 'b')\nresult = b", []byte(``))
 	c := func() *catalog.Catalog { return build(f, demo) }()

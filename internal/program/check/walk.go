@@ -686,11 +686,13 @@ func (c *checker) assign(target syntax.Expr, v *value, isFresh bool) {
 
 // unpack gives the elements of a value to several targets.
 func (c *checker) unpack(target syntax.Expr, v *value) {
-	list := listed(target)
-	if list == nil {
+	switch unparen(target).(type) {
+	case *syntax.TupleExpr, *syntax.ListExpr:
+	default:
 		c.assign(target, v.orAny().plain(), false)
 		return
 	}
+	list := listed(target) // nil for () and []
 	switch n := len(v.knownParts()); {
 	case v.isAny():
 		v = nil
