@@ -289,7 +289,7 @@ func (p *rulebook) decide(ctx context.Context, c *toolCall, wire []byte) *errmap
 // decided completes the decision of a response and counts it. A tool that a rule hides is
 // refused before a call of it begins.
 func (p *rulebook) decided(resp *Response) {
-	if resp.Err != nil && resp.Err.Rule != "" {
+	if resp.Err != nil && resp.Err.Rule != "" && !isOfAPart(resp.Err) {
 		resp.Decision = Decision{Rule: resp.Err.Rule, Effect: effectDeny}
 	}
 	if resp.Decision.Rule != "" {

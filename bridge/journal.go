@@ -55,10 +55,11 @@ type journaled struct {
 
 // journaledError is what a program sees of an error, and its caller where it ends the program.
 type journaledError struct {
-	Code        errmap.Code `json:"c"`
-	Message     string      `json:"m"`
-	Tool        string      `json:"t,omitempty"`
-	BackendCode string      `json:"b,omitempty"`
+	Code        errmap.Code        `json:"c"`
+	Message     string             `json:"m"`
+	Tool        string             `json:"t,omitempty"`
+	BackendCode string             `json:"b,omitempty"`
+	Violations  []errmap.Violation `json:"v,omitempty"`
 }
 
 // madeCall is a call of a program that was cut, for its caller.
@@ -81,7 +82,11 @@ func (j *journal) add(call *program.Call, digest, result []byte, failed *errmap.
 	entry := journaled{Number: call.Number, Digest: digest, Result: result}
 	made := madeCall{Call: call.Number, Tool: call.Tool.Name, Line: call.Line, Result: result}
 	if failed != nil {
-		entry.Err = &journaledError{failed.Code, failed.Described(), failed.Tool, failed.BackendCode}
+		failed = failed.Redacted()
+		entry.Err = &journaledError{failed.Code, failed.Message, failed.Tool, failed.BackendCode, failed.Violations}
+		for _, v := range failed.Violations {
+			j.size += len(v.Path) + len(v.Keyword) + len(v.Message)
+		}
 		made.Error = failed.Code
 	}
 	j.Entries, j.about = append(j.Entries, entry), append(j.about, made)
@@ -96,7 +101,7 @@ func (j *journal) replay(req *Request, number int, digest []byte) (result []byte
 	case !bytes.Equal(entry.Digest, digest):
 		return nil, staleState(req.At("request_state"), "the program does not make the same calls as before its question, because tools changed; call again without the request state"), true
 	case entry.Err != nil:
-		failed = errmap.New(entry.Err.Code, errmap.Message(entry.Err.Message), errmap.Tool(entry.Err.Tool))
+		failed = errmap.New(entry.Err.Code, errmap.Message(entry.Err.Message), errmap.Tool(entry.Err.Tool), errmap.WithViolations(entry.Err.Violations...))
 		failed.BackendCode = entry.Err.BackendCode
 		return nil, failed, true
 	}

@@ -60,7 +60,7 @@ type observer interface{ ended(f *finished) }
 
 // ended implements [observer].
 func (n *counter) ended(f *finished) {
-	if f.resp.Err != nil {
+	if f.resp.Err != nil && !isOfAPart(f.resp.Err) {
 		n.stats.Over(f.resp.Err.Limit)
 	}
 	series := f.meter.tool

@@ -155,6 +155,7 @@ type pendingCall struct {
 	State    []byte `json:"s,omitempty"`
 	Approval string `json:"a,omitempty"`
 
+	call  *program.Call
 	asks  *outriggerv1.InputRequired
 	waits *errmap.Error
 }
@@ -363,7 +364,7 @@ func (r *programRun) consent(ctx context.Context, plan []check.Planned) (isAsked
 		case failed != nil && p.Tool.Preview != nil:
 			failed = nil // the call may be a preview
 		case failed != nil:
-			failed = failed.Naming(p.Tool.Name)
+			failed = failed.InProgram(p.Tool.Name, int(p.Places[0].Line), int(p.Places[0].Col))
 			for _, at := range p.Places {
 				failed.Violations = append(failed.Violations, errmap.Violation{
 					Path: "/" + catalog.ProgramArgument, Keyword: "destructive", Message: fmt.Sprintf("line %d, column %d: %s", at.Line, at.Col, p.Tool.Name),
@@ -504,6 +505,9 @@ func ranOf(calls []program.Made) []ranTool {
 // cut is the error of a run that ended early, with what had run and where what it had read can be found.
 func (r *programRun) cut(ctx context.Context, out *program.Outcome, ran []ranTool) *errmap.Error {
 	failed := *out.Err
+	if call := out.Failed; call != nil {
+		failed = *failed.InProgram(call.Tool.Name, call.Line, call.Column)
+	}
 	if ctx.Err() != nil && failed.Code == errmap.Cancelled && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		failed = *errmap.New(errmap.Timeout)
 	}
@@ -543,7 +547,7 @@ func (r *programRun) await(ctx context.Context, out *program.Outcome) (outcome s
 			asks[fmt.Sprintf("%d.%s", p.Number, key)] = q
 		}
 		if p.waits != nil && waits == nil {
-			waits = p.waits
+			waits = p.waits.InProgram(p.call.Tool.Name, p.call.Line, p.call.Column)
 		}
 	}
 	r.journal.Pending = r.pending
@@ -621,7 +625,7 @@ func (r *programRun) Call(ctx context.Context, call *program.Call) (result []byt
 		}
 		return result, failed
 	}
-	wait.Number = call.Number
+	wait.Number, wait.call = call.Number, call
 	r.leave(wait)
 	return nil, r.stopped(ctx)
 }

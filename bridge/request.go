@@ -764,9 +764,13 @@ func (c *toolCall) out() *transcode.Message {
 	return c.tool.Out
 }
 
-// named is an error with the name of the tool and the message that it is about. An argument of catalog.call is none of the tool.
+// isOfAPart holds for the error of a call of a program, which that call has counted.
+func isOfAPart(err *errmap.Error) bool { return err != nil && err.Line > 0 }
+
+// named is an error with the name of the tool and the message that it is about. An argument of catalog.call is none of the tool, and
+// the error of a call of a program none of catalog.run.
 func (c *toolCall) named(err *errmap.Error, name string) *errmap.Error {
-	if c.req.Through != "" && err.Tool == c.req.Through {
+	if c.req.Through != "" && err.Tool == c.req.Through || isOfAPart(err) {
 		return err.Naming(err.Tool)
 	}
 	out := err.Naming(name)

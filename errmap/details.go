@@ -406,7 +406,7 @@ const (
 // where it says no more than the code, with the violations and their fields.
 func (e *Error) fieldMessage() string {
 	text := string(e.message())
-	if e.Message != "" || text != e.row().Message || e.Code == InternalError {
+	if e.Message != "" || string(e.sentence()) != e.row().Message || e.Code == InternalError {
 		return text
 	}
 	var b strings.Builder

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +42,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// Tool is the name as the caller gave it.
 	Tool string
+	// Line and Column are where in a program the call of Tool is that failed; 0 for the error of any other call.
+	Line, Column int
 	// Violations are the violations of the input or output.
 	Violations []Violation
 	// Document is the message that the paths of Violations lead into, or with TOOL_EXECUTION_FAILED the request; nil if it is
@@ -103,6 +106,26 @@ func (e *Error) Naming(tool string) *Error {
 	named.Tool = tool
 	named.safe = e.redaction()
 	return &named
+}
+
+// InProgram returns a copy of the error with the place in a program of the call that failed, which its message and its violations name
+// with the tool.
+func (e *Error) InProgram(tool string, line, column int) *Error {
+	placed := e.Naming(cmp.Or(e.Tool, tool))
+	placed.Line, placed.Column = line, column
+	placed.Violations = slices.Clone(e.Violations)
+	for i, v := range placed.Violations {
+		placed.Violations[i].Message = placed.called() + v.Message
+	}
+	return placed
+}
+
+// called is the place in a program and the tool that is called there, as the beginning of a sentence; empty for any other call.
+func (e *Error) called() string {
+	if e.Line == 0 {
+		return ""
+	}
+	return fmt.Sprintf("line %d, column %d, %s: ", e.Line, e.Column, clip(e.Tool, maxNameBytes))
 }
 
 // With returns a copy of the error with what a stream had sent before it failed. Several calls may share one error.

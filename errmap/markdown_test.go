@@ -35,6 +35,9 @@ The data object has its members in this order. Members marked ? are present only
 {"code", "errorType", "retryable", "retryAfterMs"?, "requestId", "tool"?, "violations"?: [{"path", "keyword", "message"}], "backendCode"?, "backendStatus"?, "itemsSent"?, "details"?}
 ` + "```" + `
 
+Where a call of a [program](programs.md) failed, ` + "`tool`" + ` is the tool that was called, the paths of violations lead into its arguments, and messages begin with the line, the column and the tool. The
+fixed messages of canonical JSON-RPC stay as they are; their violations have the place, and so has ` + "`partial`" + `.
+
 ` + "`itemsSent`" + ` is present if the call sends a stream of requests. It is the number of items that were sent before the failure, so the backend may
 have them.
 

@@ -494,8 +494,13 @@ const (
 	defaultRetryAfter = time.Second
 )
 
-// message is the sentence for the caller, redacted and bounded: the error's own, else the row's.
+// message is the sentence for the caller, after the place of the call in its program.
 func (e *Error) message() safeText {
+	return safeText(e.called()) + e.sentence()
+}
+
+// sentence is message without that place, redacted and bounded: the error's own, else the row's.
+func (e *Error) sentence() safeText {
 	e = e.known()
 	row := e.row()
 	switch {
@@ -516,7 +521,7 @@ func (e *Error) ModelText(about About) string {
 	e = e.known()
 	row := e.row()
 	var b strings.Builder
-	message, advice := string(e.message()), e.advice(about.Idempotent)
+	message, advice := string(e.sentence()), e.advice(about.Idempotent)
 	var names argumentNames
 	if e.FromTool() && (len(e.Details) > 0 || strings.ContainsAny(message, "_\"'`")) {
 		names = argumentNamesOf(e.Document)
@@ -524,6 +529,9 @@ func (e *Error) ModelText(about About) string {
 	}
 	const marks = 8 // what is between the parts
 	b.Grow(len(row.Message) + len(message) + min(len(e.Tool), maxNameBytes) + len(advice) + marks)
+	if e.Line > 0 {
+		write(&b, "line ", strconv.Itoa(e.Line), ", column ", strconv.Itoa(e.Column), ": ")
+	}
 	switch {
 	case e.Code == ToolNotFound:
 		b.WriteString(message) // names the tool already

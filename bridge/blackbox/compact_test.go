@@ -567,8 +567,8 @@ func (row *wayOfRow) run(t *testing.T, through int) observed {
 	return out
 }
 
-// ofCalls are the metrics that count calls by tool.
-var ofCalls = regexp.MustCompile(`^(outrigger_(calls|calls_refused|queue_rejected)_total|outrigger_call_duration_seconds_count|mcp_server_operation_duration_seconds_count)\{.*tool.*="`)
+// ofCalls are the metrics that count calls by tool, and the decisions of rules.
+var ofCalls = regexp.MustCompile(`^outrigger_policy_decisions_total\{|^(outrigger_(calls|calls_refused|queue_rejected)_total|outrigger_call_duration_seconds_count|mcp_server_operation_duration_seconds_count)\{.*tool.*="`)
 
 func trailOf(t *testing.T, path string) []entryOfTrail {
 	t.Helper()

@@ -295,6 +295,8 @@ func TestProgramsOnEveryEdge(t *testing.T) {
 	}{
 		{"a result", nil, `result = lab.echo(nonce="n", signed=5).signed`, false, 0, []string{"Echo"}, []string{`"result":5,"ran":[{"tool":"lab.echo","calls":1}]`}},
 		{"findings", nil, "a = lab.echo(nonsense=1)\nresult = lab.eco()", false, 0, nil, []string{"INVALID_TOOL_INPUT", "line 1, column", "line 2, column", "lab.echo"}},
+		{"arguments of a call", nil, "n = int(\"-5\")\nresult = fleet.get_order(order_id=n)", false, 0, nil,
+			[]string{"INVALID_TOOL_INPUT", "line 2, column 10", "fleet.get_order", `order`, `"line":2,"column":10`}},
 		{"once, yes", nil, cancels, true, 1, all, []string{`"result":"firstlast"`}},
 		{"once, no", nil, cancels, false, 1, nil, []string{"DESTRUCTIVE_BLOCKED"}},
 		{"each, yes", askEach, cancels, true, 2, all, []string{`"result":"firstlast"`}},

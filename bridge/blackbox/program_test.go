@@ -20,6 +20,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
@@ -515,7 +516,7 @@ func TestACallOfAProgramIsACallByName(t *testing.T) {
 			}
 			ours := func(lines []string) (out []string) {
 				for _, line := range lines {
-					if !strings.Contains(line, "catalog") && strings.HasPrefix(line, "outrigger_calls_total") {
+					if !strings.Contains(line, "catalog") && (strings.HasPrefix(line, "outrigger_calls_total") || strings.HasPrefix(line, "outrigger_policy_decisions_total")) {
 						out = append(out, line)
 					}
 				}
@@ -526,6 +527,39 @@ func TestACallOfAProgramIsACallByName(t *testing.T) {
 			}
 			if last := inProgram.Replies[len(inProgram.Replies)-1]; !strings.Contains(last, row.want) {
 				t.Errorf("the last reply has no %s: %s", row.want, last)
+			}
+		})
+	}
+}
+
+// TestErrorsOfCallsOfPrograms: whatever a call fails with, the program ends with that error, its tool and its place.
+func TestErrorsOfCallsOfPrograms(t *testing.T) {
+	t.Parallel()
+	failing := func(_ context.Context, _ *mcptest.Method, in []byte, _ http.Header) (*mcptest.Answer, *errmap.Error) {
+		var asked demov1.EchoRequest
+		if err := proto.Unmarshal(in, &asked); err != nil {
+			return nil, errmap.Wrap(errmap.InternalError, err)
+		}
+		return nil, errmap.New(errmap.Code(asked.GetNonce()), errmap.Message("no luck"), errmap.BackendCode("not_found"))
+	}
+	for _, code := range errmap.Codes() {
+		t.Run(string(code), func(t *testing.T) {
+			t.Parallel()
+			b := fake(t, failing, compacted) // each its own circuit breaker
+			byName := b.Handle(t.Context(), toolCall(b, "lab.echo", `{"nonce":`+quoted(string(code))+`}`))
+			inProgram := b.Handle(t.Context(), program(b, "x = 1\nresult = [x, lab.echo(nonce=\""+string(code)+"\")]"))
+			want, got := byName.Err, inProgram.Err
+			if want == nil || got == nil {
+				t.Fatal(want, got)
+			}
+			if got.Code != want.Code || got.Message != want.Message || got.BackendCode != want.BackendCode || got.Type() != want.Type() || got.HTTPStatus() != want.HTTPStatus() {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			if got.Tool != "lab.echo" || got.Line != 2 || got.Column != 14 || !strings.Contains(string(got.Partial), `"line":2,"column":14`) {
+				t.Errorf("%s %d:%d %s", got.Tool, got.Line, got.Column, got.Partial)
+			}
+			if text := got.ModelText(errmap.About{ToolCall: true}); !strings.HasPrefix(text, "line 2, column 14: ") || !strings.Contains(text, "lab.echo") {
+				t.Error(text)
 			}
 		})
 	}

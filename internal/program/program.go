@@ -173,6 +173,8 @@ type Outcome struct {
 	// Err is why the run ended early; nil where it did not. Line and Column are the place where it ended.
 	Err          *errmap.Error
 	Line, Column int
+	// Failed is the call whose error Err is, which is at that place; nil where the run ended for another reason.
+	Failed *Call
 	// Calls are those that were made, in the order of their numbers.
 	Calls []Made
 	// Steps are those that the interpreter took.
@@ -195,7 +197,9 @@ type run struct {
 	methods methods
 	tools   map[*catalog.Tool]*callable
 
+	// stopped is why the run ended early, failed the call whose error that is; nil for none.
 	stopped *errmap.Error
+	failed  *Call
 	// memory counts bytes of values, charged the steps that are not steps of the interpreter.
 	memory  int64
 	charged uint64
@@ -347,6 +351,9 @@ func (r *run) outcome(globals starlark.StringDict, err error) *Outcome {
 	switch ended := r.ctx.Err(); {
 	case r.stopped != nil:
 		out.Err = r.stopped
+		if out.Failed = r.failed; out.Failed != nil {
+			out.Line, out.Column = out.Failed.Line, out.Failed.Column
+		}
 	case ended != nil:
 		out.Err = r.ended(nil)
 	default:

@@ -531,7 +531,7 @@ func (f failure) Attr(name string) (starlark.Value, error) {
 // messageOf is the message of an error as its caller sees it.
 func messageOf(e *errmap.Error) string {
 	e = e.Redacted()
-	if e.Message != "" {
+	if e.Message != "" && e.Code != errmap.InternalError {
 		return e.Message
 	}
 	text := string(e.Code)

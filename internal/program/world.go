@@ -248,20 +248,27 @@ func (r *run) make(calls []*pending, keepsErrors bool) ([]starlark.Value, error)
 	r.number += len(calls)
 	r.atOnce(made, keepsErrors)
 	var first *errmap.Error
+	var failed *Call
 	for _, m := range made {
 		if !m.isMade {
 			continue
 		}
 		r.calls = append(r.calls, Made{Call: m.call, Err: m.failed})
 		if m.failed != nil && (first == nil || isCancelled(first) && !isCancelled(m.failed)) {
-			first = m.failed
+			first, failed = m.failed, m.call
 		}
 	}
-	if err := r.ctx.Err(); err != nil {
-		return nil, r.stop(r.ended(first))
+	why := first
+	if r.ctx.Err() != nil {
+		why = r.ended(first)
+	} else if keepsErrors {
+		why = nil
 	}
-	if first != nil && !keepsErrors {
-		return nil, r.stop(first)
+	if why != nil {
+		if r.stopped == nil && why == first {
+			r.failed = failed
+		}
+		return nil, r.stop(why)
 	}
 	out := make([]starlark.Value, len(made))
 	for i, m := range made {

@@ -67,12 +67,8 @@ func isNone(e syntax.Expr) bool {
 }
 
 func (g *given) unknown(name string, at syntax.Position) {
-	var known []string
-	for _, f := range g.typ.Fields() {
-		known = append(known, f.Name)
-	}
-	g.c.report(at, g.rule, fmt.Sprintf("%s has no %s %s", g.what, g.kind, name)+g.c.hint(func() string { return has(known) }),
-		g.c.hint(func() string { return nearest(name, known) }))
+	g.c.report(at, g.rule, fmt.Sprintf("%s has no %s %s", g.what, g.kind, name)+g.c.hint(func() string { return has(namesOf(g.typ)) }),
+		g.c.hint(func() string { return g.c.meantMember(g.typ, name) }))
 }
 
 // close reports what is missing.
@@ -81,6 +77,7 @@ func (g *given) close(at syntax.Position) {
 		return
 	}
 	var missing []string
+	g.c.work -= len(g.typ.Fields())
 	for _, f := range g.typ.Fields() {
 		if f.Required && !g.seen[f] {
 			missing = append(missing, f.Name)
@@ -254,8 +251,14 @@ func shownInt(n *big.Int) string {
 // durationForm is the JSON of a duration.
 var durationForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?[0-9]+(\.[0-9]{1,9})?s$`) })
 
+// maxText is how long a text may be that is looked at, in bytes: no number, time or duration that anybody writes is longer.
+const maxText = 64
+
 func misfitText(text string, t *types.Type) (rule, found string) {
 	ok := true
+	if len(text) > maxText && t.Kind != types.Enum {
+		return "", ""
+	}
 	switch t.Kind { //nolint:exhaustive // other kinds take any text
 	case types.Int:
 		r, isNumber := new(big.Float).SetString(text)

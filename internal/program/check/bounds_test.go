@@ -3,18 +3,33 @@
 package check
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
+// size is the default bound of programs, in bytes.
+const size = 64 << 10
+
+// loops is a program of loops in one another.
+func loops(size, depth int) string {
+	var b strings.Builder
+	b.WriteString("x = [1]\n")
+	for i := 0; b.Len() < size-8*depth; i++ {
+		b.WriteString(strings.Repeat(" ", i%depth) + "for i in x:\n")
+		if i%depth == depth-1 {
+			b.WriteString(strings.Repeat(strings.Repeat(" ", depth)+"y = x\n", 8))
+		}
+	}
+	return b.String() + strings.Repeat(" ", depth) + "y = x\nresult = 1\n"
+}
+
 // large are programs of 64 KB that would be slow if the time was not linear.
 func large() map[string]string {
-	const size = 64 << 10
 	fill := func(head, body, tail string) string {
 		return head + strings.Repeat(body, (size-len(head)-len(tail))/len(body)) + tail
 	}
@@ -54,29 +69,69 @@ func large() map[string]string {
 			n := strings.Repeat("f", i%200+1) + string(rune('a'+i/200%26))
 			return "def " + n + "(a):\n  return a\n" + n + "(" + n + ")\n"
 		}),
+		"loops in loops": loops(size, 24),
+		"many names":     lines(func(i int) string { return fmt.Sprintf("a%d = b%d\n", i, i) }),
+		"any tool":       fill("x = 'a'\n", "tools[x+x]\n", "result = 1\n"),
+		"long texts":     fill("t = fleet.get_order(order_id=1).placed_at\ns = '"+strings.Repeat("1", size/2)+"'\n", "t < s\n", "result = 1\n"),
+		"inputs":         fill("", "inputs.q\n", "result = 1\n"),
+		"long lists":     fill("x = [1, 'a', 2, 'b', 3, 'c', 4, 'd', 5, 'e', 6, 'f', 7, 'g', 8, 'h']\n", "x = [x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x]\n", "result = x\n"),
+		"joined lists":   fill("x = [1, 'a']\n", "x = [x, [x, x], [x]] if x else [[x, x], x, [x]]\n", "result = x\n"),
+		"unpacked":       fill("a, b, c, d = 1, 2, 3, 4\n", "a, b, c, d = [b, c, d, a]\n", "result = a\n"),
 		"comprehensions": fill("result = ", "[x for x in ", "[]"+strings.Repeat("]", (size-20)/13)),
 	}
 }
 
-// TestTimeIsLinear checks programs of 64 KB. Each takes some milliseconds; the bound is for busy machines.
-func TestTimeIsLinear(t *testing.T) {
+// TestWorkIsBounded: the steps of hostile programs of 64 KB are far below the bound. A step takes some hundred nanoseconds at most.
+func TestWorkIsBounded(t *testing.T) {
 	t.Parallel()
 	w := &World{Catalog: build(t, demo)}
+	inputs := []byte("{" + strings.TrimSuffix(strings.Repeat(`"abcdefgh":1,`, 1000), ",") + "}")
 	for name, text := range large() {
-		file, err := parse(text)
-		if err != nil {
-			continue // the parser refuses it
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file, err := parse(text)
+			if err != nil {
+				t.Skip("the parser refuses it:", err)
+			}
+			c := newChecker(w, inputs)
+			_, findings := c.program(file)
+			if c.work < 0 {
+				t.Errorf("it takes %d steps, more than %d", c.budget-c.work, c.budget)
+			}
+			t.Logf("%d of %d steps", c.budget-c.work, c.budget)
+			if len(findings) > maxFindings+1 {
+				t.Errorf("%d findings", len(findings))
+			}
+		})
+	}
+}
+
+// TestTooMuchWork is refused, and the steps end with the budget.
+func TestTooMuchWork(t *testing.T) {
+	t.Parallel()
+	c := newChecker(&World{Catalog: build(t, demo)}, nil)
+	_, findings := c.program(mustParse(t, loops(size, 200)))
+	if len(findings) != 1 || findings[0].Rule != ruleTooComplex || findings[0].Instead == "" {
+		t.Errorf("%d of %d steps: %s", c.budget-c.work, c.budget, show(findings))
+	}
+	if over := -c.work; over > c.budget/10 {
+		t.Errorf("it went on for %d steps after the last", over)
+	}
+}
+
+// BenchmarkLarge reads and checks the slowest programs of 64 KB.
+func BenchmarkLarge(b *testing.B) {
+	w := &World{Catalog: build(b, demo)}
+	for name, text := range large() {
+		if _, err := parse(text); err != nil {
+			continue
 		}
-		began := time.Now()
-		_, findings := Program(file, w, nil)
-		took := time.Since(began)
-		t.Logf("%-15s %8s %d findings", name, took.Round(100*time.Microsecond), len(findings))
-		if took > 30*time.Second {
-			t.Errorf("%s took %s", name, took)
-		}
-		if len(findings) > maxFindings+1 {
-			t.Errorf("%s has %d findings", name, len(findings))
-		}
+		b.Run(name, func(b *testing.B) {
+			for range b.N {
+				Program(mustParse(b, text), w, nil)
+			}
+			b.ReportMetric(b.Elapsed().Seconds()*1000/float64(b.N), "ms/check")
+		})
 	}
 }
 
@@ -108,6 +163,8 @@ func FuzzCheck(f *testing.F) {
 	f.Add("result = "+strings.Repeat("[", 500)+strings.Repeat("]", 500), []byte(`[`))
 	f.Add("def f(*a, **k):\n  return f\nresult = f(*f, **f)", []byte(`{`))
 	f.Add("a, (b, [c]) = (1, (2, [3]))\nresult = a[b](c)[b:c:a]", []byte(``))
+	f.Add("a, () = (1, ())\n[] = a\nfor () in [a]:\n  pass\nresult = a", []byte(``))
+	f.Add("parallel(0, [{}])", []byte(``))
 	f.Add("load('a', 'b')\nresult = b", []byte(``))
 	c := func() *catalog.Catalog { return build(f, demo) }()
 	f.Fuzz(func(t *testing.T, text string, inputs []byte) {

@@ -43,6 +43,19 @@ var builtins = sync.OnceValue(func() map[string]*builtin {
 			return c.made(&value{kind: k, elem: itemsOf(args[0]), most: args[0].length()})
 		}
 	}
+	// sameItems is a list or tuple with the items of another one, in their order or the other way round.
+	sameItems := func(k kind, isReversed bool) func(c *checker, args []*value) *value {
+		return func(c *checker, args []*value) *value {
+			if len(args) == 0 || args[0].isAny() || args[0].parts == nil {
+				return newList(k)(c, args)
+			}
+			parts := slices.Clone(args[0].parts)
+			if isReversed {
+				slices.Reverse(parts)
+			}
+			return c.made(c.of(k, parts))
+		}
+	}
 	return map[string]*builtin{
 		"abs":       {least: 1, most: 1, result: unknown, isFresh: true},
 		"any":       {least: 1, most: 1, wants: "items", result: result(kBool), isFresh: true},
@@ -60,7 +73,7 @@ var builtins = sync.OnceValue(func() map[string]*builtin {
 		"hasattr":   {least: 2, most: 2, result: result(kBool), isFresh: true},
 		"int":       {least: 1, most: 2, named: []string{"x", "base"}, result: result(kInt), isFresh: true},
 		"len":       {least: 1, most: 1, wants: "length", result: result(kInt), isFresh: true},
-		"list":      {most: 1, wants: "items", result: newList(kList), isFresh: true},
+		"list":      {most: 1, wants: "items", result: sameItems(kList, false), isFresh: true},
 		"max":       {least: 1, most: many, named: []string{"key", "default"}, result: unknown},
 		"min":       {least: 1, most: many, named: []string{"key", "default"}, result: unknown},
 		"ord":       {least: 1, most: 1, result: result(kInt), isFresh: true},
@@ -68,14 +81,14 @@ var builtins = sync.OnceValue(func() map[string]*builtin {
 		"parallel":  {most: many, takesNames: true, isFresh: true},
 		"range":     {least: 1, most: 3, result: ranged, isFresh: true},
 		"repr":      {least: 1, most: 1, result: result(kString), isFresh: true},
-		"reversed":  {least: 1, most: 1, wants: "items", result: newList(kList), isFresh: true},
+		"reversed":  {least: 1, most: 1, wants: "items", result: sameItems(kList, true), isFresh: true},
 		"round":     {least: 1, most: 2, named: []string{"number", "ndigits"}, result: unknown, isFresh: true},
 		"set":       {most: 1, wants: "items", result: newList(kSet), isFresh: true},
 		"sorted":    {least: 1, most: 3, named: []string{"iterable", "key", "reverse"}, wants: "items", result: newList(kList), isFresh: true},
 		"str":       {least: 1, most: 1, result: result(kString), isFresh: true},
 		"sum":       {least: 1, most: 2, named: []string{"iterable", "start"}, wants: "items", result: unknown},
 		"timestamp": {least: 1, most: 1, result: result(kTimestamp), isFresh: true},
-		"tuple":     {most: 1, wants: "items", result: newList(kTuple), isFresh: true},
+		"tuple":     {most: 1, wants: "items", result: sameItems(kTuple, false), isFresh: true},
 		"type":      {least: 1, most: 1, result: result(kString), isFresh: true},
 		"zip":       {most: many, result: zipped, isFresh: true},
 	}
@@ -96,22 +109,22 @@ func newDict(c *checker, args []*value) *value {
 }
 
 func enumerated(c *checker, args []*value) *value {
-	return c.made(&value{kind: kList, most: args[0].length(), elem: &value{kind: kTuple, most: 3, parts: []*value{only(kInt), itemsOf(args[0])}}})
+	return c.made(&value{kind: kList, most: args[0].length(), elem: c.of(kTuple, []*value{only(kInt), itemsOf(args[0])})})
 }
 
 func zipped(c *checker, args []*value) *value {
 	if len(args) > maxParts || len(args) == 0 {
 		return c.made(listOf(only(kAny)))
 	}
-	one := &value{kind: kTuple, most: len(args) + 1}
+	var parts []*value
 	most := 0
 	for _, v := range args {
-		one.parts = append(one.parts, itemsOf(v))
+		parts = append(parts, itemsOf(v))
 		if n := v.length(); n > 0 && (most == 0 || n < most) {
 			most = n
 		}
 	}
-	return c.made(&value{kind: kList, elem: one, most: most})
+	return c.made(&value{kind: kList, elem: c.of(kTuple, parts), most: most})
 }
 
 // ranged is range(stop), range(start, stop) or one with steps.
@@ -313,7 +326,7 @@ func (c *checker) methodResult(f *value, args []*value) *value {
 	case keyed && f.name == "get":
 		return c.gotten(f.of, args)
 	case keyed && f.name == "items":
-		return c.made(&value{kind: kList, most: f.of.most, elem: &value{kind: kTuple, most: 3, parts: []*value{itemsOf(f.of), f.of.element().plain().orAny()}}})
+		return c.made(&value{kind: kList, most: f.of.most, elem: c.of(kTuple, []*value{itemsOf(f.of), f.of.element().plain().orAny()})})
 	case keyed && f.name == "keys":
 		return c.made(&value{kind: kList, most: f.of.most, elem: itemsOf(f.of)})
 	case keyed && f.name == "values":
@@ -361,7 +374,7 @@ func stringResult(c *checker, name string) *value {
 	case "codepoint_ords", "codepoints", "elem_ords", "elems":
 		return only(kAny)
 	case "partition", "rpartition":
-		return &value{kind: kTuple, most: 4, parts: []*value{only(kString), only(kString), only(kString)}}
+		return c.of(kTuple, []*value{only(kString), only(kString), only(kString)})
 	}
 	return only(kBool)
 }

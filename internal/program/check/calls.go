@@ -200,7 +200,9 @@ func (c *checker) planCall(t *catalog.Tool, at syntax.Position, times int) {
 	if p.AtMost = sum(p.AtMost, times); times < 0 {
 		p.AtMost = -1
 	}
-	p.Places = append(p.Places, at)
+	if len(p.Places) < maxPlaces {
+		p.Places = append(p.Places, at)
+	}
 }
 
 // maxParams bounds the parameters of a function that are told apart.
@@ -288,27 +290,63 @@ func (c *checker) callParallel(a arguments, at syntax.Position) *value {
 		}
 		return only(kAny)
 	}
-	var elem *value
-	most := 0
+	out := &value{kind: kList}
 	if len(a.positional) == 2 {
-		elem, most = c.parallelOf(a.positional[0], a.positional[1])
+		out.elem, out.most = c.parallelOf(a.positional[0], a.positional[1])
+		if listed(a.positional[1]) != nil && out.most > 0 && out.most <= maxParts+1 {
+			out.parts = slices.Repeat([]*value{out.elem.orAny()}, out.most-1)
+		}
 	} else {
 		v := c.expr(a.positional[0])
 		if v.is(kInt, kFloat, kString, kBool, kNone, kMessage, kTool) && !v.isOrError {
 			c.fault(start(a.positional[0]), ruleWrongType, "parallel takes a list of calls, found "+v.words(), "parallel([…])")
 		}
-		elem, most = v.element().plain(), v.length()
-		if elem.is(kFunction, kTool) && !elem.isOrError {
-			c.fault(start(a.positional[0]), ruleWrongType, "parallel takes the calls themselves, found "+elem.words(), "parallel([tool(name=x) for x in list])")
-			elem = only(kAny)
+		out = c.parallelItems(a.positional[0], v)
+	}
+	if isOrError {
+		out.elem = orError(out.elem)
+		for i, part := range out.parts {
+			out.parts[i] = orError(part)
 		}
 	}
-	if isOrError && elem != nil && elem.kind != kAny {
-		own := *elem
-		own.isOrError = true
-		elem = &own
+	out.elem = out.elem.orAny()
+	return c.made(out)
+}
+
+// parallelItems is what comes of the list of a parallel.
+func (c *checker) parallelItems(list syntax.Expr, v *value) *value {
+	known := v.knownParts()
+	if known == nil {
+		return &value{kind: kList, elem: c.parallelItem(v.element().plain(), list), most: v.length()}
 	}
-	return c.made(&value{kind: kList, elem: elem.orAny(), most: most})
+	items := make([]*value, 0, len(known))
+	for i, part := range known {
+		at := list
+		if written := listed(list); len(written) == len(known) {
+			at = written[i]
+		}
+		items = append(items, c.parallelItem(part.plain(), at))
+	}
+	return c.of(kList, items)
+}
+
+// parallelItem is what comes of an element of the list of a parallel.
+func (c *checker) parallelItem(v *value, at syntax.Expr) *value {
+	if v.is(kFunction, kTool) && !v.isOrError {
+		c.fault(start(at), ruleWrongType, "parallel takes the calls themselves, found "+v.words(), "parallel([tool(name=x) for x in list])")
+		return only(kAny)
+	}
+	return v
+}
+
+// orError is what is known of a value that may be the error of a call.
+func orError(v *value) *value {
+	if v == nil || v.kind == kAny {
+		return v
+	}
+	own := *v
+	own.isOrError = true
+	return &own
 }
 
 // parallelOf passes over a tool and the list of the arguments of its calls.

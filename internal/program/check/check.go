@@ -139,6 +139,7 @@ const (
 	ruleNoResult        = "no-result"
 	ruleUnsupported     = "unsupported"
 	ruleMore            = "more"
+	ruleTooComplex      = "too-complex"
 )
 
 // Planned is what a program may call.
@@ -146,7 +147,7 @@ type Planned struct {
 	Tool *catalog.Tool
 	// AtMost is how often at most; negative where only the limits of the run bound it.
 	AtMost int
-	// Places are the calls in the program, in their order.
+	// Places are the first calls in the program, in their order.
 	Places []syntax.Position
 }
 
@@ -157,8 +158,14 @@ const (
 	rounds = 4
 	// maxSteps bounds the work of one program beside the passes themselves: types in types.
 	maxSteps = 50_000
+	// leastWork and nodeWork are the steps that a check may take: so many, and more for each node of the tree. A step looks at one node,
+	// joins two types or takes back one change of a variable. Most programs need five for a node.
+	leastWork = 100_000
+	nodeWork  = 48
 	// maxCompared bounds the names of tools that unknown ones are compared with.
 	maxCompared = 20_000
+	// maxPlaces bounds the places of the calls of a tool.
+	maxPlaces = 100
 	// maxNames bounds the variables that an unknown name is compared with.
 	maxNames = 1000
 	// resultName is the global whose value is that of the program, inputsName the one that has the inputs.
@@ -171,12 +178,26 @@ const (
 //
 // The plan has each tool that the program calls, and each whose name it uses otherwise. It is complete.
 func Program(file *syntax.File, w *World, inputs []byte) ([]Planned, []Finding) {
-	c := &checker{world: w, steps: maxSteps, defs: map[*syntax.Ident]*function{}, functions: map[syntax.Node]*function{}, inputs: inputValue(inputs)}
-	c.resolve(file)
+	c := newChecker(w, inputs)
+	return c.program(file)
+}
+
+func newChecker(w *World, inputs []byte) *checker {
+	return &checker{world: w, steps: maxSteps, defs: map[*syntax.Ident]*function{}, functions: map[syntax.Node]*function{}, inputs: inputValue(inputs)}
+}
+
+func (c *checker) program(file *syntax.File) ([]Planned, []Finding) {
+	c.bind(file)
 	c.survey(file)
 	for c.round = range rounds {
 		c.begin()
 		c.statements(file.Stmts)
+	}
+	if c.work < 0 {
+		return nil, []Finding{{
+			Line: 1, Column: 1, Rule: ruleTooComplex, Message: fmt.Sprintf("the program takes more than %d steps to be checked", c.budget),
+			Instead: "several programs, with fewer loops in one another",
+		}}
 	}
 	if !c.setsResult(file) {
 		place := syntax.MakePosition(nil, 1, 1)
@@ -213,12 +234,15 @@ func (c *checker) fault(at syntax.Position, rule, message, instead string) {
 	}
 }
 
-// resolve binds the names of the program.
-func (c *checker) resolve(file *syntax.File) {
-	isBuiltin := func(name string) bool { return builtins()[name] != nil || isConstant(name) }
-	err := resolve.File(file, func(name string) bool {
-		return name == inputsName || name == toolsName || name == jsonName || c.world.has(name)
-	}, isBuiltin)
+// isKnown reports whether a name that is neither the program's nor a builtin's has a meaning.
+func (c *checker) isKnown(name string) bool {
+	return name == inputsName || name == toolsName || name == jsonName || c.world.has(name)
+}
+
+// bind binds the names of the program. Those that nothing has are found later: the resolver would compare each with all others.
+func (c *checker) bind(file *syntax.File) {
+	err := resolve.File(file, func(name string) bool { return builtins()[name] == nil && !isConstant(name) },
+		func(string) bool { return true })
 	var list resolve.ErrorList
 	if !errors.As(err, &list) {
 		return
@@ -226,13 +250,6 @@ func (c *checker) resolve(file *syntax.File) {
 	c.round = rounds - 1
 	for _, e := range list {
 		c.report(e.Pos, ruleUnsupported, e.Msg, "")
-		f := &c.findings[len(c.findings)-1]
-		name, ok := strings.CutPrefix(e.Msg, "undefined: ")
-		if !ok {
-			continue
-		}
-		name, _, _ = strings.Cut(name, " ")
-		f.Rule, f.Message, f.Instead = ruleUnknownName, "nothing has the name "+name, c.hint(func() string { return c.nearestName(file, name) })
 	}
 }
 
@@ -254,13 +271,13 @@ func nearest(name string, known []string) string {
 }
 
 // nearestName is what a writer most likely meant by a name that nothing has.
-func (c *checker) nearestName(file *syntax.File, name string) string {
+func (c *checker) nearestName(name string) string {
 	if other := python(kAny, name); other != "" {
 		return other
 	}
 	known := append(builtinNames(), inputsName, toolsName, jsonName)
 	known = append(known, c.world.index().roots...)
-	if module, ok := file.Module.(*resolve.Module); ok {
+	if module, ok := c.file.Module.(*resolve.Module); ok {
 		for _, b := range module.Globals[:min(len(module.Globals), maxNames)] {
 			known = append(known, b.First.Name)
 		}
@@ -284,6 +301,7 @@ func (c *checker) nearestTool(name string) string {
 func (c *checker) planned() []Planned {
 	out := make([]Planned, 0, len(c.plan))
 	for _, p := range c.plan {
+		p.Places = append(p.Places, c.anyTool[min(1, len(c.anyTool)):]...)
 		slices.SortFunc(p.Places, comparePlaces)
 		p.Places = slices.Compact(p.Places)
 		out = append(out, *p)

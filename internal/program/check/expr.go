@@ -17,6 +17,9 @@ import (
 
 // expr finds out what is known of an expression.
 func (c *checker) expr(e syntax.Expr) *value {
+	if c.work--; c.work < 0 {
+		return only(kAny)
+	}
 	switch e := e.(type) {
 	case *syntax.Literal:
 		return literal(e)
@@ -33,9 +36,9 @@ func (c *checker) expr(e syntax.Expr) *value {
 	case *syntax.CallExpr:
 		return c.call(e)
 	case *syntax.ListExpr:
-		return c.made(&value{kind: kList, elem: c.elements(e.List), most: len(e.List) + 1})
+		return c.made(c.written(kList, e.List))
 	case *syntax.TupleExpr:
-		return c.tuple(e)
+		return c.written(kTuple, e.List)
 	case *syntax.DictExpr:
 		return c.dict(e)
 	case *syntax.Comprehension:
@@ -69,6 +72,9 @@ func (c *checker) used(v *value, at syntax.Position) *value {
 
 // callee is expr for what is called.
 func (c *checker) callee(e syntax.Expr) *value {
+	if c.work--; c.work < 0 {
+		return only(kAny)
+	}
 	switch e := unparen(e).(type) {
 	case *syntax.Ident:
 		return c.name(e)
@@ -119,7 +125,7 @@ func (c *checker) name(id *syntax.Ident) *value {
 		case jsonName:
 			return only(kJSON)
 		}
-		return c.module(id.Name)
+		return c.module(id.Name).orAny()
 	case resolve.Undefined:
 		return only(kAny)
 	}
@@ -138,25 +144,33 @@ func (c *checker) module(name string) *value {
 	return nil
 }
 
-// elements is what the elements of a list may be; nil for none.
-func (c *checker) elements(list []syntax.Expr) *value {
-	var elem *value
-	for _, e := range list {
-		elem = c.join(elem, c.expr(e).plain().orAny())
+// maxParts is how long a list or tuple may be whose elements are known one by one.
+const maxParts = 16
+
+// written is a list or tuple whose elements are expressions.
+func (c *checker) written(k kind, list []syntax.Expr) *value {
+	if len(list) > maxParts {
+		v := &value{kind: k, most: len(list) + 1}
+		for _, one := range list {
+			v.elem = c.join(v.elem, c.expr(one).plain().orAny())
+		}
+		return v
 	}
-	return elem
+	parts := make([]*value, 0, len(list))
+	for _, one := range list {
+		parts = append(parts, c.expr(one).orAny())
+	}
+	return c.of(k, parts)
 }
 
-// maxParts is how long a tuple may be whose elements are known one by one.
-const maxParts = 8
-
-func (c *checker) tuple(e *syntax.TupleExpr) *value {
-	if len(e.List) > maxParts || len(e.List) == 0 {
-		return &value{kind: kTuple, elem: c.elements(e.List), most: len(e.List) + 1}
+// of is a list or tuple with these elements. It knows nothing of them one by one if there are too many, or none.
+func (c *checker) of(k kind, parts []*value) *value {
+	v := &value{kind: k, most: len(parts) + 1}
+	for _, part := range parts {
+		v.elem = c.join(v.elem, part.plain())
 	}
-	v := &value{kind: kTuple, most: len(e.List) + 1}
-	for _, one := range e.List {
-		v.parts = append(v.parts, c.expr(one).orAny())
+	if len(parts) > 0 && len(parts) <= maxParts {
+		v.parts = parts
 	}
 	return v
 }
@@ -302,10 +316,8 @@ func (c *checker) index(e *syntax.IndexExpr) *value {
 		if v.is(kString, kBytes) {
 			return only(v.kind)
 		}
-		if v.parts != nil && key.is(kInt) && key.num != nil && key.num.IsInt64() {
-			if i := key.num.Int64(); i >= 0 && i < int64(len(v.parts)) {
-				return v.parts[i]
-			}
+		if v.parts != nil && key.is(kInt) && key.num != nil {
+			return c.part(e, v, key)
 		}
 		return v.element().plain()
 	case kInt, kFloat, kBool, kNone, kFunction, kBuiltin, kMethod, kTool, kTimestamp, kDuration:
@@ -314,11 +326,39 @@ func (c *checker) index(e *syntax.IndexExpr) *value {
 	return only(kAny)
 }
 
+// part is an element of a list or tuple whose length is known, by its index.
+func (c *checker) part(e *syntax.IndexExpr, v, key *value) *value {
+	i, n := int64(-1), int64(len(v.parts))
+	if key.num.IsInt64() {
+		if i = key.num.Int64(); i < 0 {
+			i += n
+		}
+	}
+	if i < 0 || i >= n {
+		c.fault(e.Lbrack, ruleOutOfRange, fmt.Sprintf("%s is no index of %s of %s", shownInt(key.num), v.words(), counted(int(n), "element")), "")
+		return only(kAny)
+	}
+	return v.parts[i]
+}
+
+// counted is a number with its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // toolByName is tools["name"].
 func (c *checker) toolByName(e *syntax.IndexExpr, key *value) *value {
 	if !key.is(kString) || key.text == nil {
-		for _, t := range c.world.Catalog.Tools() { // it may be any
-			c.planCall(t, e.Lbrack, -1)
+		if len(c.anyTool) == 0 {
+			for _, t := range c.world.Catalog.Tools() { // it may be any
+				c.planCall(t, e.Lbrack, -1)
+			}
+		}
+		if len(c.anyTool) < maxPlaces {
+			c.anyTool = append(c.anyTool, e.Lbrack)
 		}
 		return only(kAny)
 	}
@@ -356,6 +396,13 @@ func (c *checker) slice(e *syntax.SliceExpr) *value {
 	case v.is(kString, kBytes):
 		return only(v.kind)
 	case v.is(kList, kTuple, kRange):
+		if parts, ok := slicedParts(v, e, bound); ok {
+			out := c.of(v.kind, parts)
+			if v.kind == kTuple {
+				return out
+			}
+			return c.made(out)
+		}
 		out := &value{kind: v.kind, elem: v.element().plain(), most: v.most}
 		if hi := bound[1]; hi.is(kInt) && hi.num != nil && hi.num.IsInt64() && hi.num.Sign() >= 0 && hi.num.Int64() < maxTimes {
 			if most := int(hi.num.Int64()) + 1; out.most == 0 || most < out.most {
@@ -373,6 +420,29 @@ func (c *checker) slice(e *syntax.SliceExpr) *value {
 		c.fault(e.Lbrack, ruleOperands, v.words()+" cannot be sliced", "")
 	}
 	return only(kAny)
+}
+
+// slicedParts are the elements of a slice, of a list or tuple and by bounds that are known; ok is false where they are not.
+func slicedParts(v *value, e *syntax.SliceExpr, bound [3]*value) (parts []*value, ok bool) {
+	n := int64(len(v.parts))
+	if n == 0 || e.Step != nil {
+		return nil, false
+	}
+	at := [2]int64{0, n}
+	for i, one := range [...]syntax.Expr{e.Lo, e.Hi} {
+		if one == nil {
+			continue
+		}
+		known := bound[i]
+		if !known.is(kInt) || known.num == nil || !known.num.IsInt64() {
+			return nil, false
+		}
+		if at[i] = known.num.Int64(); at[i] < 0 {
+			at[i] += n
+		}
+		at[i] = min(max(at[i], 0), n)
+	}
+	return v.parts[at[0]:max(at[0], at[1])], true
 }
 
 // dot passes over x.name.
@@ -418,7 +488,7 @@ func (c *checker) attribute(v *value, name string, at syntax.Position) *value {
 		if method, ok := objectMethods()[name]; ok {
 			return &value{kind: kMethod, name: method, of: v}
 		}
-		c.unknownField(at, v, name, sortedNames(v.attrs))
+		c.unknownField(at, v, name)
 		return only(kAny)
 	}
 	return c.method(v, name, at)
@@ -435,24 +505,35 @@ func (c *checker) field(v *value, name string, at syntax.Position) *value {
 	if v.typ.Open || v.isOrError && (name == "code" || name == "message" || name == "status") {
 		return only(kAny)
 	}
-	var known []string
-	for _, f := range v.typ.Fields() {
-		known = append(known, f.Name)
-	}
-	c.unknownField(at, v, name, known)
+	c.unknownField(at, v, name)
 	return only(kAny)
 }
 
-func (c *checker) unknownField(at syntax.Position, v *value, name string, known []string) {
+func (c *checker) unknownField(at syntax.Position, v *value, name string) {
 	if c.guarded[name] {
 		return
+	}
+	known := func() []string {
+		if v.is(kMessage) {
+			return namesOf(v.typ)
+		}
+		return sortedNames(v.attrs)
 	}
 	what := v.words()
 	if v == c.inputs {
 		what = inputsName
 	}
 	message := fmt.Sprintf("%s has no field %s", what, name)
-	c.report(at, ruleUnknownField, message+c.hint(func() string { return has(known) }), c.hint(func() string { return nearest(name, known) }))
+	c.report(at, ruleUnknownField, message+c.hint(func() string { return has(known()) }), c.hint(func() string { return c.meantField(v.typ, name, known()) }))
+}
+
+// namesOf are the names of the fields of a message.
+func namesOf(t *types.Type) []string {
+	var names []string
+	for _, f := range t.Fields() {
+		names = append(names, f.Name)
+	}
+	return names
 }
 
 // maxListed is how many names a message shows.

@@ -235,9 +235,13 @@ func (g *generator) fieldOf(t *types.Type) *types.Field {
 }
 
 func (g *generator) statement() {
-	switch g.r.IntN(10) {
+	switch g.r.IntN(14) {
 	case 0, 1:
 		g.call()
+	case 7, 8:
+		g.several()
+	case 9:
+		g.pairs()
 	case 2:
 		t := pick(g, g.tools)
 		name := g.fresh("p")
@@ -264,6 +268,56 @@ func (g *generator) statement() {
 		if lists := g.of(types.List); len(lists) > 0 {
 			g.loop(pick(g, lists))
 		}
+	}
+}
+
+// several makes calls of different tools, with variables for their results one by one.
+func (g *generator) several() {
+	one, two, three := pick(g, g.tools), pick(g, g.tools), pick(g, g.tools)
+	a, b, c := g.fresh("a"), g.fresh("b"), g.fresh("c")
+	calls := fmt.Sprintf("%s, %s", g.callOf(one), g.callOf(two))
+	switch g.r.IntN(4) {
+	case 0:
+		g.line("%s, %s = parallel([%s])", a, b, calls)
+	case 1:
+		g.line("%s, %s = %s", a, b, calls)
+	case 2:
+		g.line("(%s, %s), %s = parallel([%s]), %s", a, b, c, calls, g.callOf(three))
+		g.vars = append(g.vars, typed{c, g.w.Output(three)})
+	default:
+		g.line("%s = parallel([%s])", c, calls)
+		a, b = c+"[0]", c+pick(g, []string{"[1]", "[-1]"})
+	}
+	g.vars = append(g.vars, typed{a, g.w.Output(one)}, typed{b, g.w.Output(two)})
+	g.use(a, g.w.Output(one))
+	g.use(b, g.w.Output(two))
+}
+
+// use reads a field of a message.
+func (g *generator) use(text string, t *types.Type) {
+	if f := g.fieldOf(t); f != nil {
+		g.line("acc.append(%s.%s)", text, f.Name)
+	}
+}
+
+// pairs goes through pairs of messages of different types.
+func (g *generator) pairs() {
+	lists := slices.DeleteFunc(g.of(types.List), func(p typed) bool { return g.fieldOf(p.typ.Elem()) == nil })
+	if len(lists) == 0 {
+		return
+	}
+	one, two := pick(g, lists), pick(g, lists)
+	f, h := g.fieldOf(one.typ.Elem()), g.fieldOf(two.typ.Elem())
+	a, b := g.fresh("a"), g.fresh("b")
+	switch g.r.IntN(4) {
+	case 0:
+		g.line("for %s, %s in zip(%s, %s):\n  acc.append([%s.%s, %s.%s])", a, b, one.text, two.text, a, f.Name, b, h.Name)
+	case 1:
+		g.line("acc.extend([(%s.%s, %s.%s) for i, (%s, %s) in enumerate(zip(%s, %s))])", a, f.Name, b, h.Name, a, b, one.text, two.text)
+	case 2:
+		g.line("for %s, %s in {str(o.%s): o for o in %s}.items():\n  acc.append(%s + str(%s.%s))", a, b, f.Name, one.text, a, b, f.Name)
+	default:
+		g.line("for %s, %s in [(x, y) for x in %s for y in %s]:\n  acc.append([%s.%s, %s.%s])", a, b, one.text, two.text, a, f.Name, b, h.Name)
 	}
 }
 

@@ -188,6 +188,12 @@ func (c *checker) result(op syntax.Token, a, b *value) *value {
 		return nil
 	case syntax.PLUS:
 		switch {
+		case a.is(kList, kTuple) && a.kind == b.kind && a.parts != nil && b.parts != nil:
+			sum := c.of(a.kind, slices.Concat(a.parts, b.parts))
+			if a.is(kTuple) {
+				return sum
+			}
+			return c.made(sum)
 		case a.is(kList) && b.is(kList):
 			return c.made(&value{kind: kList, elem: c.join(a.held(), b.held()), most: added(a.most, b.most)})
 		case a.is(kTuple) && b.is(kTuple):

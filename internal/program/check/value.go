@@ -52,7 +52,7 @@ type value struct {
 	isResult bool
 	typ      *types.Type       // of a message or an enum
 	elem     *value            // of a list, dict, set or tuple
-	parts    []*value          // of a tuple whose length is known
+	parts    []*value          // of a list or tuple whose length is known: its elements one by one
 	attrs    map[string]*value // of a record
 	// most is how many elements there are at most, and one more; 0 where that is not known.
 	most int
@@ -124,14 +124,6 @@ func (v *value) element() *value {
 		return nil
 	case v.elem != nil:
 		return v.elem
-	case v.parts != nil:
-		out := v.parts[0]
-		for _, part := range v.parts[1:] {
-			if part.kind != out.kind || part.typ != out.typ {
-				return only(kAny)
-			}
-		}
-		return out.plain()
 	case v.kind == kRange:
 		return only(kInt)
 	case v.is(kList, kDict) && v.isResult && v.typ != nil:
@@ -142,7 +134,7 @@ func (v *value) element() *value {
 
 // held is element, and nil for a list or dict that is empty: what is put into it later is all that it holds.
 func (v *value) held() *value {
-	if v != nil && v.elem == nil && v.parts == nil && v.most == 1 && !v.isResult {
+	if v != nil && v.elem == nil && v.most == 1 && !v.isResult {
 		return nil
 	}
 	return v.element()
@@ -178,6 +170,7 @@ func (c *checker) join(a, b *value) *value { return c.joined(a, b, 0) }
 const maxJoin = 4
 
 func (c *checker) joined(a, b *value, depth int) *value {
+	c.work--
 	switch {
 	case a == nil || a == b:
 		return b
@@ -208,6 +201,7 @@ func (c *checker) joined(a, b *value, depth int) *value {
 			for i := range a.parts {
 				out.parts[i] = c.joined(a.parts[i], b.parts[i], depth+1)
 			}
+			out.elem = c.joined(a.elem, b.elem, depth+1)
 		} else if out.typ == nil || !out.isResult {
 			out.typ, out.elem = nil, c.joined(a.held(), b.held(), depth+1)
 		}

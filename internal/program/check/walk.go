@@ -3,6 +3,7 @@
 package check
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -15,12 +16,15 @@ import (
 // checker checks one program.
 type checker struct {
 	world    *World
+	file     *syntax.File
 	inputs   *value
 	findings []Finding
 	plan     map[*catalog.Tool]*Planned
 
-	// round counts the passes, steps what is left of maxSteps.
-	round, steps int
+	// round counts the passes. steps is what is left of maxSteps, work of budget, which bounds all steps; negative work ends the check.
+	round, steps, work, budget int
+	// anyTool are the places of calls that may be of any tool.
+	anyTool []syntax.Position
 	// compared counts the names of tools that unknown ones were compared with.
 	compared int
 
@@ -92,7 +96,7 @@ func (c *checker) begin() {
 		f.before, f.now = f.now, called{args: make([]*value, len(f.params))}
 	}
 	c.env, c.log, c.in, c.times, c.dead, c.unsure = map[*syntax.Ident]*value{}, nil, nil, 1, false, false
-	c.plan = map[*catalog.Tool]*Planned{}
+	c.plan, c.anyTool = map[*catalog.Tool]*Planned{}, nil
 }
 
 // isFirst is set in the pass that knows nothing.
@@ -102,9 +106,17 @@ func (c *checker) isFirst() bool { return c.round == 0 }
 func (c *checker) survey(file *syntax.File) {
 	assigned := map[*syntax.Ident]int{}
 	named := map[*syntax.Ident]*function{}
-	c.guarded = map[string]bool{}
+	c.file, c.guarded = file, map[string]bool{}
+	c.budget = leastWork
+	defer func() { c.work = c.budget }()
+	c.round = rounds - 1 // what is found here is found once
 	syntax.Walk(file, func(n syntax.Node) bool {
+		c.budget += nodeWork
 		switch n := n.(type) {
+		case *syntax.Ident:
+			if scopeOf(n) == resolve.Predeclared && !c.isKnown(n.Name) {
+				c.report(n.NamePos, ruleUnknownName, "nothing has the name "+n.Name, c.hint(func() string { return c.nearestName(n.Name) }))
+			}
 		case *syntax.DefStmt:
 			f := &function{params: n.Params}
 			c.functions[n], named[variable(n.Name)] = f, f
@@ -232,11 +244,11 @@ func (c *checker) set(id *syntax.Ident, v *value, isFresh bool) {
 	if !isFresh && v.is(kList, kDict, kSet, kAny) && !v.isResult {
 		c.now.shared[key] = true
 	}
-	c.bind(key, v)
+	c.hold(key, v)
 	c.now.values[key] = c.join(c.now.values[key], v)
 }
 
-func (c *checker) bind(key *syntax.Ident, v *value) {
+func (c *checker) hold(key *syntax.Ident, v *value) {
 	c.log = append(c.log, change{key, c.env[key]})
 	c.env[key] = v
 }
@@ -269,6 +281,7 @@ func (c *checker) ever(key *syntax.Ident) *value {
 func (c *checker) back(to int) []change {
 	var out []change
 	seen := map[*syntax.Ident]bool{}
+	c.work -= len(c.log) - to
 	for i := len(c.log) - 1; i >= to; i-- {
 		at := c.log[i]
 		if !seen[at.variable] {
@@ -295,7 +308,7 @@ func (c *checker) either(first, second func()) {
 	case secondDead && !dead:
 		c.back(mark)
 		for _, end := range ends {
-			c.bind(end.variable, end.value)
+			c.hold(end.variable, end.value)
 		}
 	default:
 		c.meet(mark, ends)
@@ -309,14 +322,15 @@ func (c *checker) meet(mark int, ends []change) {
 	for _, end := range ends {
 		isJoined[end.variable] = true
 	}
+	c.work -= len(c.log) - mark
 	for _, at := range slices.Clone(c.log[mark:]) {
 		if !isJoined[at.variable] { // the first entry has what was before
 			isJoined[at.variable] = true
-			c.bind(at.variable, c.join(c.env[at.variable], at.value))
+			c.hold(at.variable, c.join(c.env[at.variable], at.value))
 		}
 	}
 	for _, end := range ends {
-		c.bind(end.variable, c.join(end.value, c.env[end.variable]))
+		c.hold(end.variable, c.join(end.value, c.env[end.variable]))
 	}
 }
 
@@ -327,6 +341,9 @@ func (c *checker) statements(list []syntax.Stmt) {
 }
 
 func (c *checker) statement(s syntax.Stmt) {
+	if c.work--; c.work < 0 {
+		return
+	}
 	switch s := s.(type) {
 	case *syntax.AssignStmt:
 		c.assignment(s)
@@ -394,10 +411,10 @@ func (c *checker) loop(s syntax.Stmt, body []syntax.Stmt, most int) {
 
 // loopBody passes over the body of a loop. What it assigns may have any of its values when it begins.
 func (c *checker) loopBody(s syntax.Stmt, most int, body func()) {
-	syntaxTargets(s, func(id *syntax.Ident) {
+	c.assigned(s, func(id *syntax.Ident) {
 		key := variable(id)
 		if old := c.env[key]; old != nil {
-			c.bind(key, c.join(old, c.ever(key)))
+			c.hold(key, c.join(old, c.ever(key)))
 		}
 	})
 	times, unsure, dead := c.times, c.unsure, c.dead
@@ -410,7 +427,7 @@ func (c *checker) loopBody(s syntax.Stmt, most int, body func()) {
 // afterLoop makes what a loop may have assigned what it may be at any time.
 func (c *checker) afterLoop(mark int) {
 	for _, at := range c.back(mark) {
-		c.bind(at.variable, c.join(c.env[at.variable], c.ever(at.variable)))
+		c.hold(at.variable, c.join(c.env[at.variable], c.ever(at.variable)))
 	}
 }
 
@@ -503,23 +520,24 @@ func (c *checker) body(f *function, params []syntax.Expr, pass func(), given []*
 	c.in, c.env, c.log, c.times, c.dead, c.unsure, c.returned = in, env, log, times, dead, unsure, returned
 }
 
-// syntaxTargets calls f for the variables that a statement assigns, with those of the statements in it.
-func syntaxTargets(s syntax.Stmt, f func(*syntax.Ident)) {
+// assigned calls f for the variables that a statement assigns, with those of the statements in it.
+func (c *checker) assigned(s syntax.Stmt, f func(*syntax.Ident)) {
+	c.work--
 	switch s := s.(type) {
 	case *syntax.AssignStmt:
 		eachTarget(s.LHS, f)
 	case *syntax.ForStmt:
 		eachTarget(s.Vars, f)
 		for _, inner := range s.Body {
-			syntaxTargets(inner, f)
+			c.assigned(inner, f)
 		}
 	case *syntax.WhileStmt:
 		for _, inner := range s.Body {
-			syntaxTargets(inner, f)
+			c.assigned(inner, f)
 		}
 	case *syntax.IfStmt:
 		for _, inner := range slices.Concat(s.True, s.False) {
-			syntaxTargets(inner, f)
+			c.assigned(inner, f)
 		}
 	case *syntax.DefStmt:
 		f(s.Name)
@@ -530,7 +548,14 @@ func syntaxTargets(s syntax.Stmt, f func(*syntax.Ident)) {
 func (c *checker) assignment(s *syntax.AssignStmt) {
 	v := c.expr(s.RHS)
 	if s.Op == syntax.EQ {
-		c.assign(s.LHS, v, isFresh(s.RHS))
+		to, from := listed(s.LHS), listed(s.RHS)
+		if len(to) == 0 || len(to) != len(from) || len(from) != len(v.parts) {
+			c.assign(s.LHS, v, isFresh(s.RHS))
+			return
+		}
+		for i, one := range to {
+			c.assign(one, v.parts[i], isFresh(from[i]))
+		}
 		return
 	}
 	old := c.expr(s.LHS)
@@ -553,6 +578,17 @@ func (c *checker) assignment(s *syntax.AssignStmt) {
 		c.now.isWild = true // it is changed where it is
 	}
 	c.assign(s.LHS, made, true)
+}
+
+// listed are the elements of a tuple or list that is written as such; nil for any other expression.
+func listed(e syntax.Expr) []syntax.Expr {
+	switch e := unparen(e).(type) {
+	case *syntax.TupleExpr:
+		return e.List
+	case *syntax.ListExpr:
+		return e.List
+	}
+	return nil
 }
 
 // added is what an addition to a list puts into it.
@@ -650,31 +686,46 @@ func (c *checker) assign(target syntax.Expr, v *value, isFresh bool) {
 
 // unpack gives the elements of a value to several targets.
 func (c *checker) unpack(target syntax.Expr, v *value) {
-	var list []syntax.Expr
-	switch t := unparen(target).(type) {
-	case *syntax.TupleExpr:
-		list = t.List
-	case *syntax.ListExpr:
-		list = t.List
+	switch unparen(target).(type) {
+	case *syntax.TupleExpr, *syntax.ListExpr:
 	default:
 		c.assign(target, v.orAny().plain(), false)
 		return
 	}
-	if v.is(kInt, kFloat, kBool, kNone, kString) {
-		c.fault(start(target), ruleNotIterable, v.words()+" cannot be unpacked", "")
+	list := listed(target) // nil for () and []
+	switch n := len(v.knownParts()); {
+	case v.isAny():
+		v = nil
+	case v.items() == nil:
+		instead := ""
+		if lists := v.lists(); len(lists) == 1 {
+			instead = "." + lists[0]
+		}
+		c.fault(start(target), ruleNotIterable, v.words()+" cannot be unpacked", instead)
+		v = nil
+	case n > 0 && n != len(list):
+		c.fault(start(target), ruleArity, fmt.Sprintf("%s has %s, for %s", v.words(), counted(n, "element"), counted(len(list), "name")), "")
 		v = nil
 	}
 	for i, one := range list {
 		part := only(kAny)
 		switch {
 		case v == nil:
-		case v.parts != nil && len(v.parts) == len(list):
+		case v.parts != nil:
 			part = v.parts[i]
-		case v.items() != nil:
+		default:
 			part = v.items()
 		}
 		c.assign(one, part.plain(), false)
 	}
+}
+
+// knownParts are the elements that are known one by one.
+func (v *value) knownParts() []*value {
+	if v == nil {
+		return nil
+	}
+	return v.parts
 }
 
 // sortedNames are the names in a set.
