@@ -148,8 +148,8 @@ func callToApprove(ctx context.Context, c *toolCall, asks policy.Asks) (*approva
 	switch {
 	case who != nil:
 		requester = who.Name()
-	case c.req.operator != "":
-		requester = c.req.operator
+	case c.req.console.Name() != "":
+		requester = c.req.console.Name()
 	}
 	out := toApprove(c.tool, arguments, asks)
 	if out == nil {

@@ -75,7 +75,7 @@ func (a *auditor) newInvocation(req *Request, who *identity.Identity, in *trail.
 
 // auditCaller is a caller as the trail names it.
 func auditCaller(who *identity.Identity, req *Request) trail.Caller {
-	out := trail.Caller{Address: peer.Address(req.Peer), Operator: req.operator}
+	out := trail.Caller{Address: peer.Address(req.Peer), Operator: req.console.Name()}
 	if who == nil {
 		if req.Peer == "" {
 			out.Address = req.Caller
@@ -285,7 +285,7 @@ func (a *auditor) refused(ctx context.Context, req *Request, operation string, e
 	if !a.trail.IsOn() || err.Code == errmap.Unauthenticated {
 		return
 	}
-	req.operator = identity.OperatorOf(ctx)
+	req.console = identity.ConsoleOf(ctx)
 	inv := a.newInvocation(req, identity.FromContext(ctx), nil)
 	if cat := a.directory.loaded(ctx); cat != nil && req.Op == OpCall && req.name() != "" {
 		if tool, unknown := lookup(cat, req); unknown == nil {
@@ -301,7 +301,7 @@ func (a *auditor) denied(ctx context.Context, req *Request, operation string, er
 	if !a.trail.IsOn() || err.Code != errmap.PermissionDenied {
 		return
 	}
-	req.operator = identity.OperatorOf(ctx)
+	req.console = identity.ConsoleOf(ctx)
 	inv := a.newInvocation(req, identity.FromContext(ctx), nil)
 	e := &inv.event
 	e.Operation, e.Decision, e.Rule = operation, trail.Denied, ruleGrants

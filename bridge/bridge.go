@@ -574,9 +574,8 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	if b.parts.directory.isCompact {
 		b.parts.compacts.readThrough(req)
 	}
-	if from := identity.ConsoleOf(ctx); from != nil {
-		req.operator = from.Operator
-		from.Began(f.id)
+	if req.console = identity.ConsoleOf(ctx); req.console != nil {
+		req.console.Began(f.id)
 	}
 	b.measure(ctx, f)
 	id := req.ID

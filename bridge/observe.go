@@ -179,7 +179,7 @@ func (f *finished) fields() []zap.Field {
 		fields = append(fields, RequestID(req.ID))
 	}
 	fields = append(appendTrace(fields, req.Span, req.Header), zap.String(logkey.Caller, req.Caller))
-	fields = appendText(fields, logkey.Operator, req.operator)
+	fields = appendText(fields, logkey.Operator, req.console.Name())
 	if resp.Tool != nil {
 		fields = append(fields, zap.String(logkey.Tool, req.toolName(resp.Tool)), zap.String(logkey.CanonicalTool, resp.Tool.Name))
 	}

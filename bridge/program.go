@@ -249,7 +249,7 @@ func (r *programRun) begin() {
 	from := r.outer.req
 	r.base = Request{
 		Op: OpCall, Origin: from.Origin, ID: from.ID, Through: from.Tool, Protocol: from.Protocol, Paced: from.Paced, Header: from.Header, Caller: from.Caller,
-		Peer: from.Peer, Transport: from.Transport, Route: from.Route, Era: from.Era, Revision: from.Revision, Meta: from.Meta, operator: from.operator,
+		Peer: from.Peer, Transport: from.Transport, Route: from.Route, Era: from.Era, Revision: from.Revision, Meta: from.Meta, console: from.console,
 	}
 	if from.Context != nil {
 		r.base.Context = proto.CloneOf(from.Context)

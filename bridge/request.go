@@ -222,8 +222,8 @@ type Request struct {
 	// which the caller wrote the request. Nil uses the field names.
 	Pointer func(field string) string
 
-	// operator is the operator in whose console the request was made; [Bridge.Begin] finds it in the context.
-	operator string
+	// console is the console in which an operator made the request, nil for all others; [Bridge.Begin] finds it in the context.
+	console *identity.Console
 	// meter measures the request; nil for what runs on behind one.
 	meter *meter
 	// of is the request that this one is a copy of; nil for one that began.

@@ -219,10 +219,10 @@ func (s *sender) recycle(c *toolCall) {
 
 // within calls the backend under the shortest of the three deadlines.
 func (s *sender) within(ctx context.Context, c *toolCall, invoke step) *errmap.Error {
-	ctx, cancel := context.WithTimeout(ctx, s.deadlines.timeout(c))
+	asked := time.Now()
+	ctx, cancel := context.WithDeadline(ctx, asked.Add(s.deadlines.timeout(c)))
 	defer cancel()
 	c.deadline, _ = ctx.Deadline()
-	asked := time.Now()
 	err := invoke(ctx, c)
 	c.req.waited(asked)
 	c.completed(err)

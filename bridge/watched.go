@@ -156,7 +156,7 @@ func (f *Flight) known() known {
 	if inv := f.end.meter.invoked; inv != nil {
 		k.audit, k.isAudited = inv.id, true
 	}
-	k.operator = kept(req.operator)
+	k.operator = kept(req.console.Name())
 	return k
 }
 

@@ -4,10 +4,10 @@ package backend
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -28,8 +28,7 @@ type MetadataRules struct {
 // name, because the same few come with every call.
 type allowList struct {
 	patterns []string
-	names    sync.Map // name -> bool
-	known    atomic.Int64
+	names    atomic.Pointer[map[string]bool] // as they are spelled; a new map for each name
 }
 
 // maxKnownNames bounds what a list remembers: callers choose names.
@@ -37,15 +36,29 @@ const maxKnownNames = 256
 
 // admits reports whether a header in any spelling crosses.
 func (l *allowList) admits(name string) bool {
-	if verdict, ok := l.names.Load(name); ok {
-		return verdict == true
+	known := l.names.Load()
+	if known != nil {
+		if verdict, ok := (*known)[name]; ok {
+			return verdict
+		}
 	}
 	lower := strings.ToLower(name)
 	verdict := validMetadataName(lower) && !neverCrosses(lower) && matchesAny(lower, l.patterns)
-	if l.known.Add(1) <= maxKnownNames {
-		l.names.Store(strings.Clone(name), verdict)
-	}
+	l.remember(known, name, verdict)
 	return verdict
+}
+
+// remember adds a name to those that are known, unless another one was added meanwhile: it comes again.
+func (l *allowList) remember(known *map[string]bool, name string, verdict bool) {
+	more := map[string]bool{}
+	if known != nil {
+		if len(*known) >= maxKnownNames {
+			return
+		}
+		more = maps.Clone(*known)
+	}
+	more[strings.Clone(name)] = verdict
+	l.names.CompareAndSwap(known, &more)
 }
 
 // NewMetadataRules validates and compiles the two allow-lists: inbound from the caller to

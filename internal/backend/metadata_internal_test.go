@@ -27,9 +27,7 @@ func TestNamesAreRememberedUpToABound(t *testing.T) {
 			}
 		}
 	}
-	kept := 0
-	rules.in.names.Range(func(any, any) bool { kept++; return true })
-	if kept != maxKnownNames {
+	if kept := len(*rules.in.names.Load()); kept != maxKnownNames {
 		t.Errorf("%d names are kept", kept)
 	}
 }

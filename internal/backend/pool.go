@@ -297,8 +297,11 @@ func (c *h2Conn) drop() bool {
 func (p *h2Pool) release(c *h2Conn) {
 	p.mu.Lock()
 	c.active--
-	c.since = time.Now()
-	last := c.dropped && c.active == 0
+	isFree := c.active == 0
+	if isFree {
+		c.since = time.Now()
+	}
+	last := c.dropped && isFree
 	p.mu.Unlock()
 	if last {
 		_ = c.state.Close()

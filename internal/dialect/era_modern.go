@@ -39,17 +39,17 @@ func newModern(hasVariants bool) *era {
 // client tell the faults apart: the _meta members, the version header, the
 // version itself, the method header.
 func admitModern(in *Inbound, hasVariants bool) *errmap.Error {
-	if err := requireMeta(in); err != nil {
+	version, err := requireMeta(in)
+	if err != nil {
 		return err
 	}
-	version, _ := MetaVersion(in.meta())
 	if in.Header != nil {
-		if err := matchHeader(in.Header, headerVersion, version); err != nil {
+		if err = matchHeader(in.Header, headerVersion, version); err != nil {
 			return err
 		}
 	}
 	if version != VersionModern && (version != versionVariants || !hasVariants) {
-		err := errmap.UnsupportedVersion(version, versions(hasVariants))
+		err = errmap.UnsupportedVersion(version, versions(hasVariants))
 		if version == versionVariants {
 			err.Message = content.NotOn(err.Code, "", "revision "+version, variantsName).Message
 		}
@@ -61,9 +61,9 @@ func admitModern(in *Inbound, hasVariants bool) *errmap.Error {
 	return nil
 }
 
-// requireMeta names every required member of _meta that is missing or has the
-// wrong type, in one error.
-func requireMeta(in *Inbound) *errmap.Error {
+// requireMeta returns the version in _meta, or names every required member of _meta
+// that is missing or has the wrong type, in one error.
+func requireMeta(in *Inbound) (version string, err *errmap.Error) {
 	meta := in.meta()
 	var lacking []errmap.Violation
 	lack := func(key, keyword, message string) {
@@ -75,6 +75,8 @@ func requireMeta(in *Inbound) *errmap.Error {
 		lack(metaVersionKey, "required", "params._meta lacks "+metaVersionKey)
 	} else if raw[0] != '"' {
 		lack(metaVersionKey, "type", metaVersionKey+" is "+jsonKind(raw)+", want a string")
+	} else {
+		version = versionText(raw)
 	}
 	if raw, ok := jsontext.Lookup(meta, metaCapabilitiesKey); !ok {
 		lack(metaCapabilitiesKey, "required", "params._meta lacks "+metaCapabilitiesKey)
@@ -82,11 +84,11 @@ func requireMeta(in *Inbound) *errmap.Error {
 		lack(metaCapabilitiesKey, "type", metaCapabilitiesKey+" is "+jsonKind(raw)+", want an object")
 	}
 	if lacking == nil {
-		return nil
+		return version, nil
 	}
-	err := errmap.New(errmap.InvalidParams, errmap.MissingMeta(), errmap.WithViolations(lacking...))
+	err = errmap.New(errmap.InvalidParams, errmap.MissingMeta(), errmap.WithViolations(lacking...))
 	err.Message = "Invalid params: " + err.Violations[0].Message
-	return err
+	return "", err
 }
 
 // namedBy is the member of params that Mcp-Name repeats, empty for operations
@@ -111,7 +113,7 @@ func matchModernName(in *Inbound, op bridge.Op) *errmap.Error {
 	if in.Header == nil || member == "" {
 		return nil
 	}
-	name, err := decodedHeader(in.Header, headerName)
+	name, err := decodedHeader(in.Header[headerName], headerName)
 	if err != nil {
 		return err
 	}

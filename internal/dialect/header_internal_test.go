@@ -85,7 +85,7 @@ func FuzzDecodedHeader(f *testing.F) {
 			values = strings.Split(text, "\n")
 		}
 		want, wantOK := plainHeader(values)
-		got, err := decodedHeader(http.Header{"Mcp-Name": values}, "Mcp-Name")
+		got, err := decodedHeader(values, "Mcp-Name")
 		if (err == nil) != wantOK || wantOK && got != want {
 			t.Errorf("%q: got %q, %v; want %q, %v", values, got, err, want, wantOK)
 		}

@@ -87,11 +87,16 @@ func MetaVersion(meta []byte) (string, bool) {
 	if !ok {
 		return "", false
 	}
+	return versionText(raw), true
+}
+
+// versionText is the text of a JSON string with a revision.
+func versionText(raw []byte) string {
 	if string(raw) == `"`+VersionModern+`"` {
-		return VersionModern, true // nearly all, and nothing has to be copied
+		return VersionModern // nearly all, and nothing has to be copied
 	}
 	version, _ := jsontext.Text(raw)
-	return version, true
+	return version
 }
 
 // ClaimsModern reports whether params._meta names a revision that is not
@@ -113,12 +118,7 @@ const (
 // HeaderVersion returns the revision that the header of a request names, "" for none. Proxies
 // merge repeated lines; isOne is false where they differ.
 func HeaderVersion(h http.Header) (version string, isOne bool) {
-	values := h[headerVersion]
-	if len(values) == 0 {
-		return "", true
-	}
-	version, isOne = SameValue(values)
-	return version, isOne
+	return SameValue(h[headerVersion])
 }
 
 // metaCapabilitiesKey is the other member that every modern request's _meta

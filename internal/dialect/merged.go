@@ -5,7 +5,7 @@ package dialect
 import "strings"
 
 // SameValue is the one value of a header that has no commas: lines that say the same, or are merged into a list of the same,
-// are one. Where they differ it is the first.
+// are one. Where they differ it is the first; without a line it is empty.
 func SameValue(values []string) (value string, isOne bool) {
 	if len(values) == 1 && strings.IndexByte(values[0], ',') < 0 {
 		return values[0], true // nearly all

@@ -51,10 +51,11 @@ func (call *exchange) mirror(tool *catalog.Tool, arguments []byte, p *catalog.He
 		return nil
 	}
 	name := headerParamPrefix + p.Header
-	if call.req.Through != "" && len(call.in.Header.Values(name)) == 0 {
+	values := call.in.Header.Values(name)
+	if call.req.Through != "" && len(values) == 0 {
 		return nil // its client was not shown that the tool wants the header; one that is there has to be right
 	}
-	header, err := decodedHeader(call.in.Header, name)
+	header, err := decodedHeader(values, name)
 	if err != nil {
 		return err
 	}
@@ -181,8 +182,8 @@ func headerMismatch(format string, args ...any) *errmap.Error {
 }
 
 // decodedHeader is a header that is there once, decoded.
-func decodedHeader(h http.Header, name string) (string, *errmap.Error) {
-	value, err := singleHeader(h, name)
+func decodedHeader(values []string, name string) (string, *errmap.Error) {
+	value, err := singleHeader(values, name)
 	if err != nil {
 		return "", err
 	}
@@ -214,8 +215,7 @@ func decodeSentinel(value string) (string, bool) {
 
 // singleHeader returns a header's value without surrounding white space.
 // Repeated lines are admitted where they say the same.
-func singleHeader(h http.Header, name string) (string, *errmap.Error) {
-	values := h.Values(name)
+func singleHeader(values []string, name string) (string, *errmap.Error) {
 	if len(values) == 0 {
 		return "", headerMismatch("header %s is missing", name)
 	}
@@ -233,9 +233,9 @@ func singleHeader(h http.Header, name string) (string, *errmap.Error) {
 	return value, nil
 }
 
-// matchHeader checks that a header is there, once, and equal to the body.
+// matchHeader checks that a header, whose name is in its canonical form, is there, once, and equal to the body.
 func matchHeader(h http.Header, name, want string) *errmap.Error {
-	got, err := singleHeader(h, name)
+	got, err := singleHeader(h[name], name)
 	if err != nil {
 		return err
 	}

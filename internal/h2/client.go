@@ -522,11 +522,15 @@ func (c *ClientConn) alive(now time.Time) {
 // progress notes a piece of an answer, behind which servers count pings anew.
 func (c *ClientConn) progress() { c.pulse.left = maxPings }
 
-// owes notes that a call was made, or, with none left, that nothing is owed.
+// owes notes that a call was made, or, with none left, that nothing is owed. The zero time is the present.
 func (c *ClientConn) owes(now time.Time) {
-	if len(c.streams) == 0 {
+	switch {
+	case len(c.streams) == 0:
 		c.pulse.owed = time.Time{}
-	} else if c.pulse.owed.IsZero() {
+	case !c.pulse.owed.IsZero():
+	case now.IsZero():
+		c.pulse.owed = time.Now()
+	default:
 		c.pulse.owed = now
 	}
 }
@@ -706,7 +710,7 @@ func (c *ClientConn) remove(s *clientStream) {
 	s.over = true
 	c.waiting.remove(s)
 	delete(c.streams, s.id)
-	c.owes(time.Now())
+	c.owes(time.Time{})
 	c.recount()
 	if c.err != nil && len(c.streams) == 0 {
 		c.fail(c.err) // it was only kept for the calls on it

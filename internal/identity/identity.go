@@ -329,13 +329,12 @@ func ConsoleOf(ctx context.Context) *Console {
 	return c
 }
 
-// OperatorOf returns the name of the operator in whose console the request of a context was made, "" for other requests and
-// for an operator without a name.
-func OperatorOf(ctx context.Context) string {
-	if c := ConsoleOf(ctx); c != nil {
-		return c.Operator
+// Name returns the name of the operator, "" for nil and for an operator without a name.
+func (c *Console) Name() string {
+	if c == nil {
+		return ""
 	}
-	return ""
+	return c.Operator
 }
 
 // Unmatched is a glob in a book that grants nothing because it matches no tool. Most

@@ -153,7 +153,7 @@ func TestAdmit(t *testing.T) {
 		r.Header.Set("X_outrigger_subject", "root")
 		r = r.WithContext(identity.WithConsole(identity.NewContext(r.Context(), identity.NewIdentity(identity.Grant{Name: "olive"})), &identity.Console{Operator: "olive"}))
 		got := d.Admit(r, who)
-		if identity.FromContext(got.Context()) != who || identity.OperatorOf(got.Context()) != "olive" || identity.OperatorOf(t.Context()) != "" {
+		if identity.FromContext(got.Context()) != who || identity.ConsoleOf(got.Context()).Name() != "olive" || identity.ConsoleOf(t.Context()).Name() != "" {
 			t.Errorf("%s: %v", name, identity.FromContext(got.Context()))
 		}
 		want := 0

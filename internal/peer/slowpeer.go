@@ -507,18 +507,23 @@ const (
 // Clock measures the time in which the process did not run. Make one with [NewClock], and
 // end it with Stop.
 type Clock struct {
-	coarse, lost atomic.Int64 // nanoseconds
-	stop, done   chan struct{}
-	once         sync.Once
+	last       atomic.Pointer[glance]
+	stop, done chan struct{}
+	once       sync.Once
+}
 
-	mu   sync.Mutex
-	last time.Time
+// glance is one look of a Clock: when it was, and how long the process had been stalled by then.
+type glance struct {
+	at     time.Time
+	coarse int64 // at, in nanoseconds
+	lost   time.Duration
 }
 
 // NewClock returns a running Clock.
 func NewClock() *Clock {
-	c := &Clock{stop: make(chan struct{}), done: make(chan struct{}), last: time.Now()}
-	c.coarse.Store(c.last.UnixNano())
+	c := &Clock{stop: make(chan struct{}), done: make(chan struct{})}
+	now := time.Now()
+	c.last.Store(&glance{at: now, coarse: now.UnixNano()})
 	go c.run()
 	return c
 }
@@ -550,20 +555,16 @@ func (c *Clock) run() {
 // the others wait for shows once it has gone to the end of the queue.
 func (c *Clock) look() {
 	runtime.Gosched()
-	now := time.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lost.Add(int64(c.overdue(now)))
-	c.last = now
-	c.coarse.Store(now.UnixNano())
+	now, last := time.Now(), c.last.Load()
+	c.last.Store(&glance{at: now, coarse: now.UnixNano(), lost: last.lostBy(now)})
 }
 
-// overdue is by how much a look is late beyond what is tolerated; 0 where it is not.
-func (c *Clock) overdue(now time.Time) time.Duration {
-	if late := now.Sub(c.last) - every; late > tolerated {
-		return late
+// lostBy is how long the process had been stalled by now, with the time by which the next look is late beyond what is tolerated.
+func (g *glance) lostBy(now time.Time) time.Duration {
+	if late := now.Sub(g.at) - every; late > tolerated {
+		return g.lost + late
 	}
-	return 0
+	return g.lost
 }
 
 // Now returns Unix time in nanoseconds, as of the Clock's last tick. A nil Clock reads the system clock.
@@ -571,7 +572,7 @@ func (c *Clock) Now() int64 {
 	if c == nil {
 		return time.Now().UnixNano()
 	}
-	return c.coarse.Load()
+	return c.last.Load().coarse
 }
 
 // Mark returns a reference point for Since.
@@ -579,7 +580,7 @@ func (c *Clock) Mark() int64 {
 	if c == nil {
 		return 0
 	}
-	return c.lost.Load()
+	return int64(c.last.Load().lost)
 }
 
 // Since returns how long the process was stalled since mark. It includes a stall that
@@ -588,9 +589,15 @@ func (c *Clock) Since(mark int64) time.Duration {
 	if c == nil {
 		return 0
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return time.Duration(c.lost.Load()-mark) + c.overdue(time.Now())
+	return c.last.Load().lostBy(time.Now()) - time.Duration(mark)
+}
+
+// Running returns a time without the time in which the process was stalled before it, for differences of such times.
+func (c *Clock) Running(now time.Time) time.Time {
+	if c == nil {
+		return now
+	}
+	return now.Add(-c.last.Load().lostBy(now))
 }
 
 // steps is in how many parts a timeout is counted.

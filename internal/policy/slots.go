@@ -159,7 +159,7 @@ func (s *Slots) Wait(ctx context.Context, caller, tool string) (Place, *errmap.E
 }
 
 // now is the time, without the time in which the process was stalled.
-func (s *Slots) now() time.Time { return time.Now().Add(-s.clock.Since(0)) }
+func (s *Slots) now() time.Time { return s.clock.Running(time.Now()) }
 
 func (s *Slots) acquire(ctx context.Context, caller, tool string, isQueued bool) (Place, *errmap.Error) {
 	if s == nil {
@@ -186,13 +186,12 @@ func (s *Slots) Reject(caller, tool string) *errmap.Error {
 	if s == nil {
 		return nil
 	}
-	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.queue.bounded < s.queued {
-		return nil
+		return nil // mostly, and then the time does not matter
 	}
-	f := s.flow(caller, tool)
+	now, f := s.now(), s.flow(caller, tool)
 	s.recentCallers.Seen(caller, now)
 	s.recentTools.Seen(tool, now)
 	if len(f.waiting) == 0 && s.mayRun(f, now) {

@@ -15,10 +15,11 @@ import (
 type silence struct {
 	after time.Duration
 
-	mu          sync.Mutex
-	first, last *silent
-	timer       *time.Timer
-	isArmed     bool
+	mu sync.Mutex
+	// ring is the list, whose first request is behind it and the last one before it.
+	ring    silent
+	timer   *time.Timer // nil before the first request
+	isArmed bool
 }
 
 // silent is a request in the list of a silence.
@@ -26,8 +27,7 @@ type silent struct {
 	// of is what it is part of. Its method begin begins the stream, unless the request has been answered, and may block.
 	of            interface{ begin() }
 	due           time.Time
-	before, after *silent
-	isListed      bool
+	before, after *silent // nil if it is in no list
 }
 
 // await lists a request.
@@ -35,47 +35,33 @@ func (l *silence) await(s *silent) {
 	s.due = time.Now().Add(l.after)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.isListed, s.before = true, l.last
-	if l.last == nil {
-		l.first = s
-	} else {
-		l.last.after = s
-	}
-	l.last = s
 	if !l.isArmed {
 		l.arm(l.after)
 	}
+	s.before, s.after = l.ring.before, &l.ring
+	s.before.after, l.ring.before = s, s
 }
 
 // leave takes a request from the list, if it is there.
 func (l *silence) leave(s *silent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.unlist(s)
+	if s.after != nil {
+		s.unlist()
+	}
 }
 
-// unlist is leave; l.mu is held.
-func (l *silence) unlist(s *silent) {
-	if !s.isListed {
-		return
-	}
-	if s.before == nil {
-		l.first = s.after
-	} else {
-		s.before.after = s.after
-	}
-	if s.after == nil {
-		l.last = s.before
-	} else {
-		s.after.before = s.before
-	}
-	s.before, s.after, s.isListed = nil, nil, false
+// unlist takes a listed request from its list, whose lock is held.
+func (s *silent) unlist() {
+	s.before.after, s.after.before = s.after, s.before
+	s.before, s.after = nil, nil
 }
 
 // arm sets the timer; l.mu is held.
 func (l *silence) arm(in time.Duration) {
 	l.isArmed = true
 	if l.timer == nil {
+		l.ring.before, l.ring.after = &l.ring, &l.ring
 		l.timer = time.AfterFunc(in, l.look)
 		return
 	}
@@ -88,13 +74,13 @@ func (l *silence) look() {
 	defer l.mu.Unlock()
 	l.isArmed = false
 	now := time.Now()
-	for l.first != nil {
-		s := l.first
+	for l.ring.after != &l.ring {
+		s := l.ring.after
 		if wait := s.due.Sub(now); wait > 0 {
 			l.arm(wait)
 			return
 		}
-		l.unlist(s)
+		s.unlist()
 		go s.of.begin()
 	}
 }

@@ -63,7 +63,7 @@ func TestTheSilentAreBegunWhenTheyAreDue(t *testing.T) {
 				t.Errorf("%d was begun at %v, due at %v", i, at, due)
 			}
 		}
-		if l.first != nil || l.last != nil || l.isArmed {
+		if l.ring.after != &l.ring || l.isArmed {
 			t.Errorf("left over: %+v", &l)
 		}
 	})
