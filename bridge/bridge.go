@@ -487,10 +487,11 @@ func (b *Bridge) NotForAll(ctx context.Context, text string) *errmap.Error {
 }
 
 // OpenStream takes one of the places for long-lived streams (changes, GET streams,
-// exchanges, subscriptions), or returns why there is none. The function that it returns
-// gives the place back and must be called once.
-func (b *Bridge) OpenStream(caller string) (release func(), err *errmap.Error) {
-	return b.parts.admission.openStream(caller)
+// exchanges, subscriptions), or returns why there is none. For operators, what says what it
+// is, in a few words, and tool is its canonical name; empty for none. The function that it
+// returns gives the place back and must be called once.
+func (b *Bridge) OpenStream(caller, what, tool string) (release func(), err *errmap.Error) {
+	return b.parts.admission.openStream(caller, what, tool)
 }
 
 // Refused counts and logs a message that an edge refused before it became a request.
@@ -566,7 +567,7 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 		b.parts.compacts.readThrough(req)
 	}
 	if from := identity.ConsoleOf(ctx); from != nil {
-		req.operator = from.Operator
+		req.operator, req.items = from.Operator, &shownItems{}
 		from.Began(f.id)
 	}
 	b.measure(ctx, f)

@@ -222,8 +222,10 @@ type Request struct {
 	// which the caller wrote the request. Nil uses the field names.
 	Pointer func(field string) string
 
-	// operator is the operator in whose console the request was made; [Bridge.Begin] finds it in the context.
+	// operator is the operator in whose console the request was made; [Bridge.Begin] finds it in the context. items are those that it
+	// sees as they come; nil for requests that were made elsewhere.
 	operator string
+	items    *shownItems
 	// meter measures the request; nil for what runs on behind one.
 	meter *meter
 	// of is the request that this one is a copy of; nil for one that began.

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -46,8 +48,8 @@ func (s *Service) Watch(ctx context.Context, req *connect.Request[adminv1.WatchR
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	last := uint64(0)
-	for {
-		now := s.state()
+	for isFirst := true; ; isFirst = false {
+		now := s.snapshot(isFirst)
 		now.Ended, last, now.EndedOmitted = s.opts.Bridge.EndedSince(last, maxCalls)
 		if err := out.Send(now); err != nil {
 			return err
@@ -60,6 +62,38 @@ func (s *Service) Watch(ctx context.Context, req *connect.Request[adminv1.WatchR
 			return nil
 		}
 	}
+}
+
+// snapshotFor is how long clients that watch share what was found out for one of them: eight times a second at most, however many
+// watch. It is shorter than any of their intervals.
+const snapshotFor = minInterval / 2
+
+// shared is the last state of the sidecar that was sent.
+type shared struct {
+	mu    sync.Mutex
+	at    time.Time
+	state *adminv1.WatchResponse
+	// made counts the states.
+	made int
+}
+
+// snapshot is the state of the sidecar, without the calls that have ended: a message of its own, whose parts must not be changed. A
+// fresh one is of now.
+func (s *Service) snapshot(isFresh bool) *adminv1.WatchResponse {
+	s.shared.mu.Lock()
+	if now := time.Now(); isFresh || s.shared.state == nil || now.Sub(s.shared.at) >= snapshotFor {
+		s.shared.state, s.shared.at = s.state(), now
+		s.shared.made++
+	}
+	state := s.shared.state
+	s.shared.mu.Unlock()
+	out := &adminv1.WatchResponse{}
+	to := out.ProtoReflect()
+	state.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		to.Set(field, value)
+		return true
+	})
+	return out
 }
 
 // state is the state of the sidecar, without the calls that have ended.
@@ -121,9 +155,17 @@ const maxDetail = 1024
 // GetCall implements AdminService.
 func (s *Service) GetCall(ctx context.Context, req *connect.Request[adminv1.GetCallRequest]) (*connect.Response[adminv1.GetCallResponse], error) {
 	if found := s.opts.Find(ctx, req.Msg.GetId()); found != nil {
+		if s.madeIt(ctx, req.Peer().Addr, found.GetCall()) {
+			found.Items, found.ItemsOmitted = s.opts.Bridge.StreamItems(req.Msg.GetId(), req.Msg.GetItemsAfter())
+		}
 		return connect.NewResponse(found), nil
 	}
 	return nil, connect.NewError(connect.CodeNotFound, errGone)
+}
+
+// madeIt reports whether the operator of a request made a call in the console, and so gets its result.
+func (s *Service) madeIt(ctx context.Context, peer string, call *adminv1.Call) bool {
+	return call.GetOperator() != "" && (!s.opts.Operators.HasOperators() || s.opts.Operators.Operator(ctx, peer) == call.GetOperator())
 }
 
 // errGone is for a call that is not kept.

@@ -7,7 +7,7 @@
 // What operators see and do while a sidecar runs: the API of the console and of `sidecar top`, on the admin listener.
 //
 // With --admin-tokens every RPC needs the role "read", and those that say so the role "operate". No message has arguments or
-// results of calls.
+// results of calls, but those of approvals, and the items of streams that the operator called in the console.
 package adminv1connect
 
 import (
@@ -53,6 +53,9 @@ const (
 	AdminServiceWatchProcedure = "/outrigger.admin.v1.AdminService/Watch"
 	// AdminServiceGetCallProcedure is the fully-qualified name of the AdminService's GetCall RPC.
 	AdminServiceGetCallProcedure = "/outrigger.admin.v1.AdminService/GetCall"
+	// AdminServiceListLongLivedProcedure is the fully-qualified name of the AdminService's
+	// ListLongLived RPC.
+	AdminServiceListLongLivedProcedure = "/outrigger.admin.v1.AdminService/ListLongLived"
 	// AdminServiceRefreshProcedure is the fully-qualified name of the AdminService's Refresh RPC.
 	AdminServiceRefreshProcedure = "/outrigger.admin.v1.AdminService/Refresh"
 	// AdminServiceSetTrustProcedure is the fully-qualified name of the AdminService's SetTrust RPC.
@@ -85,6 +88,8 @@ type AdminServiceClient interface {
 	Watch(context.Context, *connect.Request[v1.WatchRequest]) (*connect.ServerStreamForClient[v1.WatchResponse], error)
 	// GetCall returns what is known of one call. NOT_FOUND if the call is not in flight and not among those that are kept.
 	GetCall(context.Context, *connect.Request[v1.GetCallRequest]) (*connect.Response[v1.GetCallResponse], error)
+	// ListLongLived returns the sessions, tasks or streams of this process, the newest first. They have no arguments and results.
+	ListLongLived(context.Context, *connect.Request[v1.ListLongLivedRequest]) (*connect.Response[v1.ListLongLivedResponse], error)
 	// Refresh loads the catalog again. It needs the role "operate".
 	Refresh(context.Context, *connect.Request[v1.RefreshRequest]) (*connect.Response[v1.RefreshResponse], error)
 	// SetTrust changes whether callers may run destructive tools. It needs the role "operate".
@@ -147,6 +152,12 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("GetCall")),
 			connect.WithClientOptions(opts...),
 		),
+		listLongLived: connect.NewClient[v1.ListLongLivedRequest, v1.ListLongLivedResponse](
+			httpClient,
+			baseURL+AdminServiceListLongLivedProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListLongLived")),
+			connect.WithClientOptions(opts...),
+		),
 		refresh: connect.NewClient[v1.RefreshRequest, v1.RefreshResponse](
 			httpClient,
 			baseURL+AdminServiceRefreshProcedure,
@@ -194,6 +205,7 @@ type adminServiceClient struct {
 	checkArguments *connect.Client[v1.CheckArgumentsRequest, v1.CheckArgumentsResponse]
 	watch          *connect.Client[v1.WatchRequest, v1.WatchResponse]
 	getCall        *connect.Client[v1.GetCallRequest, v1.GetCallResponse]
+	listLongLived  *connect.Client[v1.ListLongLivedRequest, v1.ListLongLivedResponse]
 	refresh        *connect.Client[v1.RefreshRequest, v1.RefreshResponse]
 	setTrust       *connect.Client[v1.SetTrustRequest, v1.SetTrustResponse]
 	drain          *connect.Client[v1.DrainRequest, v1.DrainResponse]
@@ -230,6 +242,11 @@ func (c *adminServiceClient) Watch(ctx context.Context, req *connect.Request[v1.
 // GetCall calls outrigger.admin.v1.AdminService.GetCall.
 func (c *adminServiceClient) GetCall(ctx context.Context, req *connect.Request[v1.GetCallRequest]) (*connect.Response[v1.GetCallResponse], error) {
 	return c.getCall.CallUnary(ctx, req)
+}
+
+// ListLongLived calls outrigger.admin.v1.AdminService.ListLongLived.
+func (c *adminServiceClient) ListLongLived(ctx context.Context, req *connect.Request[v1.ListLongLivedRequest]) (*connect.Response[v1.ListLongLivedResponse], error) {
+	return c.listLongLived.CallUnary(ctx, req)
 }
 
 // Refresh calls outrigger.admin.v1.AdminService.Refresh.
@@ -277,6 +294,8 @@ type AdminServiceHandler interface {
 	Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.WatchResponse]) error
 	// GetCall returns what is known of one call. NOT_FOUND if the call is not in flight and not among those that are kept.
 	GetCall(context.Context, *connect.Request[v1.GetCallRequest]) (*connect.Response[v1.GetCallResponse], error)
+	// ListLongLived returns the sessions, tasks or streams of this process, the newest first. They have no arguments and results.
+	ListLongLived(context.Context, *connect.Request[v1.ListLongLivedRequest]) (*connect.Response[v1.ListLongLivedResponse], error)
 	// Refresh loads the catalog again. It needs the role "operate".
 	Refresh(context.Context, *connect.Request[v1.RefreshRequest]) (*connect.Response[v1.RefreshResponse], error)
 	// SetTrust changes whether callers may run destructive tools. It needs the role "operate".
@@ -335,6 +354,12 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("GetCall")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceListLongLivedHandler := connect.NewUnaryHandler(
+		AdminServiceListLongLivedProcedure,
+		svc.ListLongLived,
+		connect.WithSchema(adminServiceMethods.ByName("ListLongLived")),
+		connect.WithHandlerOptions(opts...),
+	)
 	adminServiceRefreshHandler := connect.NewUnaryHandler(
 		AdminServiceRefreshProcedure,
 		svc.Refresh,
@@ -385,6 +410,8 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceWatchHandler.ServeHTTP(w, r)
 		case AdminServiceGetCallProcedure:
 			adminServiceGetCallHandler.ServeHTTP(w, r)
+		case AdminServiceListLongLivedProcedure:
+			adminServiceListLongLivedHandler.ServeHTTP(w, r)
 		case AdminServiceRefreshProcedure:
 			adminServiceRefreshHandler.ServeHTTP(w, r)
 		case AdminServiceSetTrustProcedure:
@@ -428,6 +455,10 @@ func (UnimplementedAdminServiceHandler) Watch(context.Context, *connect.Request[
 
 func (UnimplementedAdminServiceHandler) GetCall(context.Context, *connect.Request[v1.GetCallRequest]) (*connect.Response[v1.GetCallResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("outrigger.admin.v1.AdminService.GetCall is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ListLongLived(context.Context, *connect.Request[v1.ListLongLivedRequest]) (*connect.Response[v1.ListLongLivedResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("outrigger.admin.v1.AdminService.ListLongLived is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) Refresh(context.Context, *connect.Request[v1.RefreshRequest]) (*connect.Response[v1.RefreshResponse], error) {
