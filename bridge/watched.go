@@ -296,14 +296,16 @@ func (s *shownItems) since(number uint64) (items []*adminv1.StreamItem, omitted 
 }
 
 // StreamItems returns the items of the call with an id that came after the one with this number and are kept, the oldest first, and
-// how many are not. Only calls that are in flight and were made in a console have some.
-func (b *Bridge) StreamItems(id, number uint64) (items []*adminv1.StreamItem, omitted uint64) {
+// how many are not. operator is the one that made the call in a console: only it may see them. It is empty for all other calls, and
+// for those that are not in flight.
+func (b *Bridge) StreamItems(id, number uint64) (items []*adminv1.StreamItem, omitted uint64, operator string) {
 	for _, f := range b.inFlight() {
 		if f.id == id {
-			return f.end.req.items.since(number)
+			items, omitted = f.end.req.items.since(number)
+			return items, omitted, f.end.req.operator
 		}
 	}
-	return nil, 0
+	return nil, 0, ""
 }
 
 // Found is a call that [Bridge.FindCall] has found.

@@ -155,17 +155,19 @@ const maxDetail = 1024
 // GetCall implements AdminService.
 func (s *Service) GetCall(ctx context.Context, req *connect.Request[adminv1.GetCallRequest]) (*connect.Response[adminv1.GetCallResponse], error) {
 	if found := s.opts.Find(ctx, req.Msg.GetId()); found != nil {
-		if s.madeIt(ctx, req.Peer().Addr, found.GetCall()) {
-			found.Items, found.ItemsOmitted = s.opts.Bridge.StreamItems(req.Msg.GetId(), req.Msg.GetItemsAfter())
-		}
 		return connect.NewResponse(found), nil
 	}
 	return nil, connect.NewError(connect.CodeNotFound, errGone)
 }
 
-// madeIt reports whether the operator of a request made a call in the console, and so gets its result.
-func (s *Service) madeIt(ctx context.Context, peer string, call *adminv1.Call) bool {
-	return call.GetOperator() != "" && (!s.opts.Operators.HasOperators() || s.opts.Operators.Operator(ctx, peer) == call.GetOperator())
+// ListStreamItems implements AdminService.
+func (s *Service) ListStreamItems(ctx context.Context, req *connect.Request[adminv1.ListStreamItemsRequest]) (*connect.Response[adminv1.ListStreamItemsResponse], error) {
+	items, omitted, operator := s.opts.Bridge.StreamItems(req.Msg.GetCallId(), req.Msg.GetAfter())
+	// Who made the call gets its result. Where operators do not authenticate, all are one.
+	if operator == "" || s.opts.Operators.HasOperators() && s.opts.Operators.Operator(ctx, req.Peer().Addr) != operator {
+		return connect.NewResponse(&adminv1.ListStreamItemsResponse{Ended: true}), nil
+	}
+	return connect.NewResponse(&adminv1.ListStreamItemsResponse{Items: items, Omitted: omitted}), nil
 }
 
 // errGone is for a call that is not kept.

@@ -2305,9 +2305,7 @@ func (x *Certificate) GetNotAfter() *timestamppb.Timestamp {
 type GetCallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the call.
-	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Return the items of its stream after this number; 0 returns all that are kept.
-	ItemsAfter    uint64 `protobuf:"varint,2,opt,name=items_after,json=itemsAfter,proto3" json:"items_after,omitempty"`
+	Id            uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2349,13 +2347,6 @@ func (x *GetCallRequest) GetId() uint64 {
 	return 0
 }
 
-func (x *GetCallRequest) GetItemsAfter() uint64 {
-	if x != nil {
-		return x.ItemsAfter
-	}
-	return 0
-}
-
 // GetCallResponse is a call.
 type GetCallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2372,12 +2363,7 @@ type GetCallResponse struct {
 	// Lines of the log about it, as JSON, of those that are kept.
 	LogLines []string `protobuf:"bytes,6,rep,name=log_lines,json=logLines,proto3" json:"log_lines,omitempty"`
 	// What to do about its code, for whom operates the sidecar; empty for success.
-	Advice []string `protobuf:"bytes,7,rep,name=advice,proto3" json:"advice,omitempty"`
-	// The last items of its stream, the oldest first, as its caller gets them. Only while the call is in flight, and only for the
-	// operator that made it in the console.
-	Items []*StreamItem `protobuf:"bytes,8,rep,name=items,proto3" json:"items,omitempty"`
-	// Number of items after items_after that are no longer kept.
-	ItemsOmitted  uint64 `protobuf:"varint,9,opt,name=items_omitted,json=itemsOmitted,proto3" json:"items_omitted,omitempty"`
+	Advice        []string `protobuf:"bytes,7,rep,name=advice,proto3" json:"advice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2461,18 +2447,123 @@ func (x *GetCallResponse) GetAdvice() []string {
 	return nil
 }
 
-func (x *GetCallResponse) GetItems() []*StreamItem {
+// ListStreamItemsRequest names a call.
+type ListStreamItemsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the call.
+	CallId uint64 `protobuf:"varint,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// Number of the last item that is known; 0 asks for all that are kept.
+	After         uint64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListStreamItemsRequest) Reset() {
+	*x = ListStreamItemsRequest{}
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStreamItemsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStreamItemsRequest) ProtoMessage() {}
+
+func (x *ListStreamItemsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStreamItemsRequest.ProtoReflect.Descriptor instead.
+func (*ListStreamItemsRequest) Descriptor() ([]byte, []int) {
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ListStreamItemsRequest) GetCallId() uint64 {
+	if x != nil {
+		return x.CallId
+	}
+	return 0
+}
+
+func (x *ListStreamItemsRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+// ListStreamItemsResponse has the items.
+type ListStreamItemsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The items after that number that are kept, the oldest first, as the caller gets them. At most 64.
+	Items []*StreamItem `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	// Number of items after that number that are no longer kept.
+	Omitted uint64 `protobuf:"varint,2,opt,name=omitted,proto3" json:"omitted,omitempty"`
+	// No more items come: the call is not in flight, or the operator may not see them.
+	Ended         bool `protobuf:"varint,3,opt,name=ended,proto3" json:"ended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListStreamItemsResponse) Reset() {
+	*x = ListStreamItemsResponse{}
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStreamItemsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStreamItemsResponse) ProtoMessage() {}
+
+func (x *ListStreamItemsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStreamItemsResponse.ProtoReflect.Descriptor instead.
+func (*ListStreamItemsResponse) Descriptor() ([]byte, []int) {
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ListStreamItemsResponse) GetItems() []*StreamItem {
 	if x != nil {
 		return x.Items
 	}
 	return nil
 }
 
-func (x *GetCallResponse) GetItemsOmitted() uint64 {
+func (x *ListStreamItemsResponse) GetOmitted() uint64 {
 	if x != nil {
-		return x.ItemsOmitted
+		return x.Omitted
 	}
 	return 0
+}
+
+func (x *ListStreamItemsResponse) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
 }
 
 // StreamItem is an item that a stream has brought.
@@ -2490,7 +2581,7 @@ type StreamItem struct {
 
 func (x *StreamItem) Reset() {
 	*x = StreamItem{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[28]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2502,7 +2593,7 @@ func (x *StreamItem) String() string {
 func (*StreamItem) ProtoMessage() {}
 
 func (x *StreamItem) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[28]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2515,7 +2606,7 @@ func (x *StreamItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamItem.ProtoReflect.Descriptor instead.
 func (*StreamItem) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *StreamItem) GetNumber() uint64 {
@@ -2554,7 +2645,7 @@ type ListLongLivedRequest struct {
 
 func (x *ListLongLivedRequest) Reset() {
 	*x = ListLongLivedRequest{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[29]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2566,7 +2657,7 @@ func (x *ListLongLivedRequest) String() string {
 func (*ListLongLivedRequest) ProtoMessage() {}
 
 func (x *ListLongLivedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[29]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2579,7 +2670,7 @@ func (x *ListLongLivedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLongLivedRequest.ProtoReflect.Descriptor instead.
 func (*ListLongLivedRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListLongLivedRequest) GetKind() LongLivedKind {
@@ -2618,7 +2709,7 @@ type ListLongLivedResponse struct {
 
 func (x *ListLongLivedResponse) Reset() {
 	*x = ListLongLivedResponse{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[30]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2630,7 +2721,7 @@ func (x *ListLongLivedResponse) String() string {
 func (*ListLongLivedResponse) ProtoMessage() {}
 
 func (x *ListLongLivedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[30]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2643,7 +2734,7 @@ func (x *ListLongLivedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLongLivedResponse.ProtoReflect.Descriptor instead.
 func (*ListLongLivedResponse) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListLongLivedResponse) GetEntries() []*LongLived {
@@ -2690,7 +2781,7 @@ type LongLived struct {
 
 func (x *LongLived) Reset() {
 	*x = LongLived{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[31]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2702,7 +2793,7 @@ func (x *LongLived) String() string {
 func (*LongLived) ProtoMessage() {}
 
 func (x *LongLived) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[31]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2715,7 +2806,7 @@ func (x *LongLived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LongLived.ProtoReflect.Descriptor instead.
 func (*LongLived) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *LongLived) GetId() string {
@@ -2776,7 +2867,7 @@ type RefreshRequest struct {
 
 func (x *RefreshRequest) Reset() {
 	*x = RefreshRequest{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[32]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2788,7 +2879,7 @@ func (x *RefreshRequest) String() string {
 func (*RefreshRequest) ProtoMessage() {}
 
 func (x *RefreshRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[32]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2801,7 +2892,7 @@ func (x *RefreshRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshRequest.ProtoReflect.Descriptor instead.
 func (*RefreshRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 // RefreshResponse is what came of it.
@@ -2821,7 +2912,7 @@ type RefreshResponse struct {
 
 func (x *RefreshResponse) Reset() {
 	*x = RefreshResponse{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[33]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2833,7 +2924,7 @@ func (x *RefreshResponse) String() string {
 func (*RefreshResponse) ProtoMessage() {}
 
 func (x *RefreshResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[33]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2846,7 +2937,7 @@ func (x *RefreshResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshResponse.ProtoReflect.Descriptor instead.
 func (*RefreshResponse) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RefreshResponse) GetChanged() bool {
@@ -2888,7 +2979,7 @@ type SetTrustRequest struct {
 
 func (x *SetTrustRequest) Reset() {
 	*x = SetTrustRequest{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[34]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2900,7 +2991,7 @@ func (x *SetTrustRequest) String() string {
 func (*SetTrustRequest) ProtoMessage() {}
 
 func (x *SetTrustRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[34]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2913,7 +3004,7 @@ func (x *SetTrustRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTrustRequest.ProtoReflect.Descriptor instead.
 func (*SetTrustRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetTrustRequest) GetTrust() string {
@@ -2936,7 +3027,7 @@ type SetTrustResponse struct {
 
 func (x *SetTrustResponse) Reset() {
 	*x = SetTrustResponse{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[35]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2948,7 +3039,7 @@ func (x *SetTrustResponse) String() string {
 func (*SetTrustResponse) ProtoMessage() {}
 
 func (x *SetTrustResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[35]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2961,7 +3052,7 @@ func (x *SetTrustResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTrustResponse.ProtoReflect.Descriptor instead.
 func (*SetTrustResponse) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SetTrustResponse) GetTrust() string {
@@ -2987,7 +3078,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[36]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2999,7 +3090,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[36]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3012,7 +3103,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 // DrainResponse says what is left.
@@ -3026,7 +3117,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[37]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3038,7 +3129,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[37]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3051,7 +3142,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DrainResponse) GetInFlight() int32 {
@@ -3078,7 +3169,7 @@ type Approval_Decision struct {
 
 func (x *Approval_Decision) Reset() {
 	*x = Approval_Decision{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[38]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3090,7 +3181,7 @@ func (x *Approval_Decision) String() string {
 func (*Approval_Decision) ProtoMessage() {}
 
 func (x *Approval_Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[38]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3331,11 +3422,9 @@ const file_outrigger_admin_v1_admin_proto_rawDesc = "" +
 	"\ais_info\x18\x04 \x01(\bR\x06isInfo\"Z\n" +
 	"\vCertificate\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
-	"\tnot_after\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"A\n" +
+	"\tnot_after\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\" \n" +
 	"\x0eGetCallRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1f\n" +
-	"\vitems_after\x18\x02 \x01(\x04R\n" +
-	"itemsAfter\"\xc8\x02\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\"\xed\x01\n" +
 	"\x0fGetCallResponse\x12,\n" +
 	"\x04call\x18\x01 \x01(\v2\x18.outrigger.admin.v1.CallR\x04call\x12\x1f\n" +
 	"\vaudit_lines\x18\x02 \x03(\tR\n" +
@@ -3346,9 +3435,14 @@ const file_outrigger_admin_v1_admin_proto_rawDesc = "" +
 	"\vrecord_note\x18\x05 \x01(\tR\n" +
 	"recordNote\x12\x1b\n" +
 	"\tlog_lines\x18\x06 \x03(\tR\blogLines\x12\x16\n" +
-	"\x06advice\x18\a \x03(\tR\x06advice\x124\n" +
-	"\x05items\x18\b \x03(\v2\x1e.outrigger.admin.v1.StreamItemR\x05items\x12#\n" +
-	"\ritems_omitted\x18\t \x01(\x04R\fitemsOmitted\"L\n" +
+	"\x06advice\x18\a \x03(\tR\x06advice\"G\n" +
+	"\x16ListStreamItemsRequest\x12\x17\n" +
+	"\acall_id\x18\x01 \x01(\x04R\x06callId\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x04R\x05after\"\x7f\n" +
+	"\x17ListStreamItemsResponse\x124\n" +
+	"\x05items\x18\x01 \x03(\v2\x1e.outrigger.admin.v1.StreamItemR\x05items\x12\x18\n" +
+	"\aomitted\x18\x02 \x01(\x04R\aomitted\x12\x14\n" +
+	"\x05ended\x18\x03 \x01(\bR\x05ended\"L\n" +
 	"\n" +
 	"StreamItem\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x12\n" +
@@ -3389,14 +3483,16 @@ const file_outrigger_admin_v1_admin_proto_rawDesc = "" +
 	"\x1bLONG_LIVED_KIND_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17LONG_LIVED_KIND_SESSION\x10\x01\x12\x18\n" +
 	"\x14LONG_LIVED_KIND_TASK\x10\x02\x12\x1a\n" +
-	"\x16LONG_LIVED_KIND_STREAM\x10\x032\xb7\t\n" +
+	"\x16LONG_LIVED_KIND_STREAM\x10\x032\xa3\n" +
+	"\n" +
 	"\fAdminService\x12X\n" +
 	"\tGetServer\x12$.outrigger.admin.v1.GetServerRequest\x1a%.outrigger.admin.v1.GetServerResponse\x12^\n" +
 	"\vSearchTools\x12&.outrigger.admin.v1.SearchToolsRequest\x1a'.outrigger.admin.v1.SearchToolsResponse\x12R\n" +
 	"\aGetTool\x12\".outrigger.admin.v1.GetToolRequest\x1a#.outrigger.admin.v1.GetToolResponse\x12g\n" +
 	"\x0eCheckArguments\x12).outrigger.admin.v1.CheckArgumentsRequest\x1a*.outrigger.admin.v1.CheckArgumentsResponse\x12N\n" +
 	"\x05Watch\x12 .outrigger.admin.v1.WatchRequest\x1a!.outrigger.admin.v1.WatchResponse0\x01\x12R\n" +
-	"\aGetCall\x12\".outrigger.admin.v1.GetCallRequest\x1a#.outrigger.admin.v1.GetCallResponse\x12d\n" +
+	"\aGetCall\x12\".outrigger.admin.v1.GetCallRequest\x1a#.outrigger.admin.v1.GetCallResponse\x12j\n" +
+	"\x0fListStreamItems\x12*.outrigger.admin.v1.ListStreamItemsRequest\x1a+.outrigger.admin.v1.ListStreamItemsResponse\x12d\n" +
 	"\rListLongLived\x12(.outrigger.admin.v1.ListLongLivedRequest\x1a).outrigger.admin.v1.ListLongLivedResponse\x12R\n" +
 	"\aRefresh\x12\".outrigger.admin.v1.RefreshRequest\x1a#.outrigger.admin.v1.RefreshResponse\x12U\n" +
 	"\bSetTrust\x12#.outrigger.admin.v1.SetTrustRequest\x1a$.outrigger.admin.v1.SetTrustResponse\x12L\n" +
@@ -3420,117 +3516,121 @@ func file_outrigger_admin_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_outrigger_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_outrigger_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_outrigger_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_outrigger_admin_v1_admin_proto_goTypes = []any{
-	(LongLivedKind)(0),             // 0: outrigger.admin.v1.LongLivedKind
-	(*ListApprovalsRequest)(nil),   // 1: outrigger.admin.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil),  // 2: outrigger.admin.v1.ListApprovalsResponse
-	(*GetApprovalRequest)(nil),     // 3: outrigger.admin.v1.GetApprovalRequest
-	(*GetApprovalResponse)(nil),    // 4: outrigger.admin.v1.GetApprovalResponse
-	(*DecideApprovalRequest)(nil),  // 5: outrigger.admin.v1.DecideApprovalRequest
-	(*DecideApprovalResponse)(nil), // 6: outrigger.admin.v1.DecideApprovalResponse
-	(*Approval)(nil),               // 7: outrigger.admin.v1.Approval
-	(*GetServerRequest)(nil),       // 8: outrigger.admin.v1.GetServerRequest
-	(*GetServerResponse)(nil),      // 9: outrigger.admin.v1.GetServerResponse
-	(*SearchToolsRequest)(nil),     // 10: outrigger.admin.v1.SearchToolsRequest
-	(*SearchToolsResponse)(nil),    // 11: outrigger.admin.v1.SearchToolsResponse
-	(*ToolSummary)(nil),            // 12: outrigger.admin.v1.ToolSummary
-	(*GetToolRequest)(nil),         // 13: outrigger.admin.v1.GetToolRequest
-	(*GetToolResponse)(nil),        // 14: outrigger.admin.v1.GetToolResponse
-	(*Finding)(nil),                // 15: outrigger.admin.v1.Finding
-	(*CheckArgumentsRequest)(nil),  // 16: outrigger.admin.v1.CheckArgumentsRequest
-	(*CheckArgumentsResponse)(nil), // 17: outrigger.admin.v1.CheckArgumentsResponse
-	(*Violation)(nil),              // 18: outrigger.admin.v1.Violation
-	(*WatchRequest)(nil),           // 19: outrigger.admin.v1.WatchRequest
-	(*WatchResponse)(nil),          // 20: outrigger.admin.v1.WatchResponse
-	(*Call)(nil),                   // 21: outrigger.admin.v1.Call
-	(*Step)(nil),                   // 22: outrigger.admin.v1.Step
-	(*ToolCounts)(nil),             // 23: outrigger.admin.v1.ToolCounts
-	(*Limit)(nil),                  // 24: outrigger.admin.v1.Limit
-	(*Check)(nil),                  // 25: outrigger.admin.v1.Check
-	(*Certificate)(nil),            // 26: outrigger.admin.v1.Certificate
-	(*GetCallRequest)(nil),         // 27: outrigger.admin.v1.GetCallRequest
-	(*GetCallResponse)(nil),        // 28: outrigger.admin.v1.GetCallResponse
-	(*StreamItem)(nil),             // 29: outrigger.admin.v1.StreamItem
-	(*ListLongLivedRequest)(nil),   // 30: outrigger.admin.v1.ListLongLivedRequest
-	(*ListLongLivedResponse)(nil),  // 31: outrigger.admin.v1.ListLongLivedResponse
-	(*LongLived)(nil),              // 32: outrigger.admin.v1.LongLived
-	(*RefreshRequest)(nil),         // 33: outrigger.admin.v1.RefreshRequest
-	(*RefreshResponse)(nil),        // 34: outrigger.admin.v1.RefreshResponse
-	(*SetTrustRequest)(nil),        // 35: outrigger.admin.v1.SetTrustRequest
-	(*SetTrustResponse)(nil),       // 36: outrigger.admin.v1.SetTrustResponse
-	(*DrainRequest)(nil),           // 37: outrigger.admin.v1.DrainRequest
-	(*DrainResponse)(nil),          // 38: outrigger.admin.v1.DrainResponse
-	(*Approval_Decision)(nil),      // 39: outrigger.admin.v1.Approval.Decision
-	nil,                            // 40: outrigger.admin.v1.GetToolResponse.ListedEntry
-	(*timestamppb.Timestamp)(nil),  // 41: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 42: google.protobuf.Duration
+	(LongLivedKind)(0),              // 0: outrigger.admin.v1.LongLivedKind
+	(*ListApprovalsRequest)(nil),    // 1: outrigger.admin.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),   // 2: outrigger.admin.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),      // 3: outrigger.admin.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),     // 4: outrigger.admin.v1.GetApprovalResponse
+	(*DecideApprovalRequest)(nil),   // 5: outrigger.admin.v1.DecideApprovalRequest
+	(*DecideApprovalResponse)(nil),  // 6: outrigger.admin.v1.DecideApprovalResponse
+	(*Approval)(nil),                // 7: outrigger.admin.v1.Approval
+	(*GetServerRequest)(nil),        // 8: outrigger.admin.v1.GetServerRequest
+	(*GetServerResponse)(nil),       // 9: outrigger.admin.v1.GetServerResponse
+	(*SearchToolsRequest)(nil),      // 10: outrigger.admin.v1.SearchToolsRequest
+	(*SearchToolsResponse)(nil),     // 11: outrigger.admin.v1.SearchToolsResponse
+	(*ToolSummary)(nil),             // 12: outrigger.admin.v1.ToolSummary
+	(*GetToolRequest)(nil),          // 13: outrigger.admin.v1.GetToolRequest
+	(*GetToolResponse)(nil),         // 14: outrigger.admin.v1.GetToolResponse
+	(*Finding)(nil),                 // 15: outrigger.admin.v1.Finding
+	(*CheckArgumentsRequest)(nil),   // 16: outrigger.admin.v1.CheckArgumentsRequest
+	(*CheckArgumentsResponse)(nil),  // 17: outrigger.admin.v1.CheckArgumentsResponse
+	(*Violation)(nil),               // 18: outrigger.admin.v1.Violation
+	(*WatchRequest)(nil),            // 19: outrigger.admin.v1.WatchRequest
+	(*WatchResponse)(nil),           // 20: outrigger.admin.v1.WatchResponse
+	(*Call)(nil),                    // 21: outrigger.admin.v1.Call
+	(*Step)(nil),                    // 22: outrigger.admin.v1.Step
+	(*ToolCounts)(nil),              // 23: outrigger.admin.v1.ToolCounts
+	(*Limit)(nil),                   // 24: outrigger.admin.v1.Limit
+	(*Check)(nil),                   // 25: outrigger.admin.v1.Check
+	(*Certificate)(nil),             // 26: outrigger.admin.v1.Certificate
+	(*GetCallRequest)(nil),          // 27: outrigger.admin.v1.GetCallRequest
+	(*GetCallResponse)(nil),         // 28: outrigger.admin.v1.GetCallResponse
+	(*ListStreamItemsRequest)(nil),  // 29: outrigger.admin.v1.ListStreamItemsRequest
+	(*ListStreamItemsResponse)(nil), // 30: outrigger.admin.v1.ListStreamItemsResponse
+	(*StreamItem)(nil),              // 31: outrigger.admin.v1.StreamItem
+	(*ListLongLivedRequest)(nil),    // 32: outrigger.admin.v1.ListLongLivedRequest
+	(*ListLongLivedResponse)(nil),   // 33: outrigger.admin.v1.ListLongLivedResponse
+	(*LongLived)(nil),               // 34: outrigger.admin.v1.LongLived
+	(*RefreshRequest)(nil),          // 35: outrigger.admin.v1.RefreshRequest
+	(*RefreshResponse)(nil),         // 36: outrigger.admin.v1.RefreshResponse
+	(*SetTrustRequest)(nil),         // 37: outrigger.admin.v1.SetTrustRequest
+	(*SetTrustResponse)(nil),        // 38: outrigger.admin.v1.SetTrustResponse
+	(*DrainRequest)(nil),            // 39: outrigger.admin.v1.DrainRequest
+	(*DrainResponse)(nil),           // 40: outrigger.admin.v1.DrainResponse
+	(*Approval_Decision)(nil),       // 41: outrigger.admin.v1.Approval.Decision
+	nil,                             // 42: outrigger.admin.v1.GetToolResponse.ListedEntry
+	(*timestamppb.Timestamp)(nil),   // 43: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 44: google.protobuf.Duration
 }
 var file_outrigger_admin_v1_admin_proto_depIdxs = []int32{
 	7,  // 0: outrigger.admin.v1.ListApprovalsResponse.approvals:type_name -> outrigger.admin.v1.Approval
 	7,  // 1: outrigger.admin.v1.GetApprovalResponse.approval:type_name -> outrigger.admin.v1.Approval
 	7,  // 2: outrigger.admin.v1.DecideApprovalResponse.approval:type_name -> outrigger.admin.v1.Approval
-	41, // 3: outrigger.admin.v1.Approval.created:type_name -> google.protobuf.Timestamp
-	41, // 4: outrigger.admin.v1.Approval.expires:type_name -> google.protobuf.Timestamp
-	39, // 5: outrigger.admin.v1.Approval.decisions:type_name -> outrigger.admin.v1.Approval.Decision
+	43, // 3: outrigger.admin.v1.Approval.created:type_name -> google.protobuf.Timestamp
+	43, // 4: outrigger.admin.v1.Approval.expires:type_name -> google.protobuf.Timestamp
+	41, // 5: outrigger.admin.v1.Approval.decisions:type_name -> outrigger.admin.v1.Approval.Decision
 	12, // 6: outrigger.admin.v1.SearchToolsResponse.tools:type_name -> outrigger.admin.v1.ToolSummary
 	12, // 7: outrigger.admin.v1.GetToolResponse.tool:type_name -> outrigger.admin.v1.ToolSummary
-	40, // 8: outrigger.admin.v1.GetToolResponse.listed:type_name -> outrigger.admin.v1.GetToolResponse.ListedEntry
+	42, // 8: outrigger.admin.v1.GetToolResponse.listed:type_name -> outrigger.admin.v1.GetToolResponse.ListedEntry
 	15, // 9: outrigger.admin.v1.GetToolResponse.findings:type_name -> outrigger.admin.v1.Finding
 	18, // 10: outrigger.admin.v1.CheckArgumentsResponse.violations:type_name -> outrigger.admin.v1.Violation
-	42, // 11: outrigger.admin.v1.WatchRequest.interval:type_name -> google.protobuf.Duration
-	41, // 12: outrigger.admin.v1.WatchResponse.time:type_name -> google.protobuf.Timestamp
+	44, // 11: outrigger.admin.v1.WatchRequest.interval:type_name -> google.protobuf.Duration
+	43, // 12: outrigger.admin.v1.WatchResponse.time:type_name -> google.protobuf.Timestamp
 	21, // 13: outrigger.admin.v1.WatchResponse.in_flight:type_name -> outrigger.admin.v1.Call
 	21, // 14: outrigger.admin.v1.WatchResponse.ended:type_name -> outrigger.admin.v1.Call
 	23, // 15: outrigger.admin.v1.WatchResponse.tools:type_name -> outrigger.admin.v1.ToolCounts
 	24, // 16: outrigger.admin.v1.WatchResponse.limits:type_name -> outrigger.admin.v1.Limit
 	25, // 17: outrigger.admin.v1.WatchResponse.checks:type_name -> outrigger.admin.v1.Check
 	26, // 18: outrigger.admin.v1.WatchResponse.certificates:type_name -> outrigger.admin.v1.Certificate
-	41, // 19: outrigger.admin.v1.WatchResponse.started:type_name -> google.protobuf.Timestamp
-	41, // 20: outrigger.admin.v1.Call.began:type_name -> google.protobuf.Timestamp
-	42, // 21: outrigger.admin.v1.Call.took:type_name -> google.protobuf.Duration
-	42, // 22: outrigger.admin.v1.Call.upstream:type_name -> google.protobuf.Duration
+	43, // 19: outrigger.admin.v1.WatchResponse.started:type_name -> google.protobuf.Timestamp
+	43, // 20: outrigger.admin.v1.Call.began:type_name -> google.protobuf.Timestamp
+	44, // 21: outrigger.admin.v1.Call.took:type_name -> google.protobuf.Duration
+	44, // 22: outrigger.admin.v1.Call.upstream:type_name -> google.protobuf.Duration
 	22, // 23: outrigger.admin.v1.Call.steps:type_name -> outrigger.admin.v1.Step
-	42, // 24: outrigger.admin.v1.Step.at:type_name -> google.protobuf.Duration
-	42, // 25: outrigger.admin.v1.Step.took:type_name -> google.protobuf.Duration
-	42, // 26: outrigger.admin.v1.ToolCounts.total:type_name -> google.protobuf.Duration
-	41, // 27: outrigger.admin.v1.Certificate.not_after:type_name -> google.protobuf.Timestamp
+	44, // 24: outrigger.admin.v1.Step.at:type_name -> google.protobuf.Duration
+	44, // 25: outrigger.admin.v1.Step.took:type_name -> google.protobuf.Duration
+	44, // 26: outrigger.admin.v1.ToolCounts.total:type_name -> google.protobuf.Duration
+	43, // 27: outrigger.admin.v1.Certificate.not_after:type_name -> google.protobuf.Timestamp
 	21, // 28: outrigger.admin.v1.GetCallResponse.call:type_name -> outrigger.admin.v1.Call
-	29, // 29: outrigger.admin.v1.GetCallResponse.items:type_name -> outrigger.admin.v1.StreamItem
+	31, // 29: outrigger.admin.v1.ListStreamItemsResponse.items:type_name -> outrigger.admin.v1.StreamItem
 	0,  // 30: outrigger.admin.v1.ListLongLivedRequest.kind:type_name -> outrigger.admin.v1.LongLivedKind
-	32, // 31: outrigger.admin.v1.ListLongLivedResponse.entries:type_name -> outrigger.admin.v1.LongLived
-	41, // 32: outrigger.admin.v1.LongLived.began:type_name -> google.protobuf.Timestamp
-	41, // 33: outrigger.admin.v1.LongLived.ends:type_name -> google.protobuf.Timestamp
-	42, // 34: outrigger.admin.v1.RefreshResponse.took:type_name -> google.protobuf.Duration
-	41, // 35: outrigger.admin.v1.Approval.Decision.time:type_name -> google.protobuf.Timestamp
+	34, // 31: outrigger.admin.v1.ListLongLivedResponse.entries:type_name -> outrigger.admin.v1.LongLived
+	43, // 32: outrigger.admin.v1.LongLived.began:type_name -> google.protobuf.Timestamp
+	43, // 33: outrigger.admin.v1.LongLived.ends:type_name -> google.protobuf.Timestamp
+	44, // 34: outrigger.admin.v1.RefreshResponse.took:type_name -> google.protobuf.Duration
+	43, // 35: outrigger.admin.v1.Approval.Decision.time:type_name -> google.protobuf.Timestamp
 	8,  // 36: outrigger.admin.v1.AdminService.GetServer:input_type -> outrigger.admin.v1.GetServerRequest
 	10, // 37: outrigger.admin.v1.AdminService.SearchTools:input_type -> outrigger.admin.v1.SearchToolsRequest
 	13, // 38: outrigger.admin.v1.AdminService.GetTool:input_type -> outrigger.admin.v1.GetToolRequest
 	16, // 39: outrigger.admin.v1.AdminService.CheckArguments:input_type -> outrigger.admin.v1.CheckArgumentsRequest
 	19, // 40: outrigger.admin.v1.AdminService.Watch:input_type -> outrigger.admin.v1.WatchRequest
 	27, // 41: outrigger.admin.v1.AdminService.GetCall:input_type -> outrigger.admin.v1.GetCallRequest
-	30, // 42: outrigger.admin.v1.AdminService.ListLongLived:input_type -> outrigger.admin.v1.ListLongLivedRequest
-	33, // 43: outrigger.admin.v1.AdminService.Refresh:input_type -> outrigger.admin.v1.RefreshRequest
-	35, // 44: outrigger.admin.v1.AdminService.SetTrust:input_type -> outrigger.admin.v1.SetTrustRequest
-	37, // 45: outrigger.admin.v1.AdminService.Drain:input_type -> outrigger.admin.v1.DrainRequest
-	1,  // 46: outrigger.admin.v1.AdminService.ListApprovals:input_type -> outrigger.admin.v1.ListApprovalsRequest
-	3,  // 47: outrigger.admin.v1.AdminService.GetApproval:input_type -> outrigger.admin.v1.GetApprovalRequest
-	5,  // 48: outrigger.admin.v1.AdminService.DecideApproval:input_type -> outrigger.admin.v1.DecideApprovalRequest
-	9,  // 49: outrigger.admin.v1.AdminService.GetServer:output_type -> outrigger.admin.v1.GetServerResponse
-	11, // 50: outrigger.admin.v1.AdminService.SearchTools:output_type -> outrigger.admin.v1.SearchToolsResponse
-	14, // 51: outrigger.admin.v1.AdminService.GetTool:output_type -> outrigger.admin.v1.GetToolResponse
-	17, // 52: outrigger.admin.v1.AdminService.CheckArguments:output_type -> outrigger.admin.v1.CheckArgumentsResponse
-	20, // 53: outrigger.admin.v1.AdminService.Watch:output_type -> outrigger.admin.v1.WatchResponse
-	28, // 54: outrigger.admin.v1.AdminService.GetCall:output_type -> outrigger.admin.v1.GetCallResponse
-	31, // 55: outrigger.admin.v1.AdminService.ListLongLived:output_type -> outrigger.admin.v1.ListLongLivedResponse
-	34, // 56: outrigger.admin.v1.AdminService.Refresh:output_type -> outrigger.admin.v1.RefreshResponse
-	36, // 57: outrigger.admin.v1.AdminService.SetTrust:output_type -> outrigger.admin.v1.SetTrustResponse
-	38, // 58: outrigger.admin.v1.AdminService.Drain:output_type -> outrigger.admin.v1.DrainResponse
-	2,  // 59: outrigger.admin.v1.AdminService.ListApprovals:output_type -> outrigger.admin.v1.ListApprovalsResponse
-	4,  // 60: outrigger.admin.v1.AdminService.GetApproval:output_type -> outrigger.admin.v1.GetApprovalResponse
-	6,  // 61: outrigger.admin.v1.AdminService.DecideApproval:output_type -> outrigger.admin.v1.DecideApprovalResponse
-	49, // [49:62] is the sub-list for method output_type
-	36, // [36:49] is the sub-list for method input_type
+	29, // 42: outrigger.admin.v1.AdminService.ListStreamItems:input_type -> outrigger.admin.v1.ListStreamItemsRequest
+	32, // 43: outrigger.admin.v1.AdminService.ListLongLived:input_type -> outrigger.admin.v1.ListLongLivedRequest
+	35, // 44: outrigger.admin.v1.AdminService.Refresh:input_type -> outrigger.admin.v1.RefreshRequest
+	37, // 45: outrigger.admin.v1.AdminService.SetTrust:input_type -> outrigger.admin.v1.SetTrustRequest
+	39, // 46: outrigger.admin.v1.AdminService.Drain:input_type -> outrigger.admin.v1.DrainRequest
+	1,  // 47: outrigger.admin.v1.AdminService.ListApprovals:input_type -> outrigger.admin.v1.ListApprovalsRequest
+	3,  // 48: outrigger.admin.v1.AdminService.GetApproval:input_type -> outrigger.admin.v1.GetApprovalRequest
+	5,  // 49: outrigger.admin.v1.AdminService.DecideApproval:input_type -> outrigger.admin.v1.DecideApprovalRequest
+	9,  // 50: outrigger.admin.v1.AdminService.GetServer:output_type -> outrigger.admin.v1.GetServerResponse
+	11, // 51: outrigger.admin.v1.AdminService.SearchTools:output_type -> outrigger.admin.v1.SearchToolsResponse
+	14, // 52: outrigger.admin.v1.AdminService.GetTool:output_type -> outrigger.admin.v1.GetToolResponse
+	17, // 53: outrigger.admin.v1.AdminService.CheckArguments:output_type -> outrigger.admin.v1.CheckArgumentsResponse
+	20, // 54: outrigger.admin.v1.AdminService.Watch:output_type -> outrigger.admin.v1.WatchResponse
+	28, // 55: outrigger.admin.v1.AdminService.GetCall:output_type -> outrigger.admin.v1.GetCallResponse
+	30, // 56: outrigger.admin.v1.AdminService.ListStreamItems:output_type -> outrigger.admin.v1.ListStreamItemsResponse
+	33, // 57: outrigger.admin.v1.AdminService.ListLongLived:output_type -> outrigger.admin.v1.ListLongLivedResponse
+	36, // 58: outrigger.admin.v1.AdminService.Refresh:output_type -> outrigger.admin.v1.RefreshResponse
+	38, // 59: outrigger.admin.v1.AdminService.SetTrust:output_type -> outrigger.admin.v1.SetTrustResponse
+	40, // 60: outrigger.admin.v1.AdminService.Drain:output_type -> outrigger.admin.v1.DrainResponse
+	2,  // 61: outrigger.admin.v1.AdminService.ListApprovals:output_type -> outrigger.admin.v1.ListApprovalsResponse
+	4,  // 62: outrigger.admin.v1.AdminService.GetApproval:output_type -> outrigger.admin.v1.GetApprovalResponse
+	6,  // 63: outrigger.admin.v1.AdminService.DecideApproval:output_type -> outrigger.admin.v1.DecideApprovalResponse
+	50, // [50:64] is the sub-list for method output_type
+	36, // [36:50] is the sub-list for method input_type
 	36, // [36:36] is the sub-list for extension type_name
 	36, // [36:36] is the sub-list for extension extendee
 	0,  // [0:36] is the sub-list for field type_name
@@ -3548,7 +3648,7 @@ func file_outrigger_admin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_admin_v1_admin_proto_rawDesc), len(file_outrigger_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

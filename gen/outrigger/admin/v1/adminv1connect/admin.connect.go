@@ -53,6 +53,9 @@ const (
 	AdminServiceWatchProcedure = "/outrigger.admin.v1.AdminService/Watch"
 	// AdminServiceGetCallProcedure is the fully-qualified name of the AdminService's GetCall RPC.
 	AdminServiceGetCallProcedure = "/outrigger.admin.v1.AdminService/GetCall"
+	// AdminServiceListStreamItemsProcedure is the fully-qualified name of the AdminService's
+	// ListStreamItems RPC.
+	AdminServiceListStreamItemsProcedure = "/outrigger.admin.v1.AdminService/ListStreamItems"
 	// AdminServiceListLongLivedProcedure is the fully-qualified name of the AdminService's
 	// ListLongLived RPC.
 	AdminServiceListLongLivedProcedure = "/outrigger.admin.v1.AdminService/ListLongLived"
@@ -88,6 +91,9 @@ type AdminServiceClient interface {
 	Watch(context.Context, *connect.Request[v1.WatchRequest]) (*connect.ServerStreamForClient[v1.WatchResponse], error)
 	// GetCall returns what is known of one call. NOT_FOUND if the call is not in flight and not among those that are kept.
 	GetCall(context.Context, *connect.Request[v1.GetCallRequest]) (*connect.Response[v1.GetCallResponse], error)
+	// ListStreamItems returns the last items of a stream, as they come. Only the operator that made the call in the console gets them,
+	// and only while the call is in flight: its result has them too.
+	ListStreamItems(context.Context, *connect.Request[v1.ListStreamItemsRequest]) (*connect.Response[v1.ListStreamItemsResponse], error)
 	// ListLongLived returns the sessions, tasks or streams of this process, the newest first. They have no arguments and results.
 	ListLongLived(context.Context, *connect.Request[v1.ListLongLivedRequest]) (*connect.Response[v1.ListLongLivedResponse], error)
 	// Refresh loads the catalog again. It needs the role "operate".
@@ -152,6 +158,12 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("GetCall")),
 			connect.WithClientOptions(opts...),
 		),
+		listStreamItems: connect.NewClient[v1.ListStreamItemsRequest, v1.ListStreamItemsResponse](
+			httpClient,
+			baseURL+AdminServiceListStreamItemsProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListStreamItems")),
+			connect.WithClientOptions(opts...),
+		),
 		listLongLived: connect.NewClient[v1.ListLongLivedRequest, v1.ListLongLivedResponse](
 			httpClient,
 			baseURL+AdminServiceListLongLivedProcedure,
@@ -199,19 +211,20 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 
 // adminServiceClient implements AdminServiceClient.
 type adminServiceClient struct {
-	getServer      *connect.Client[v1.GetServerRequest, v1.GetServerResponse]
-	searchTools    *connect.Client[v1.SearchToolsRequest, v1.SearchToolsResponse]
-	getTool        *connect.Client[v1.GetToolRequest, v1.GetToolResponse]
-	checkArguments *connect.Client[v1.CheckArgumentsRequest, v1.CheckArgumentsResponse]
-	watch          *connect.Client[v1.WatchRequest, v1.WatchResponse]
-	getCall        *connect.Client[v1.GetCallRequest, v1.GetCallResponse]
-	listLongLived  *connect.Client[v1.ListLongLivedRequest, v1.ListLongLivedResponse]
-	refresh        *connect.Client[v1.RefreshRequest, v1.RefreshResponse]
-	setTrust       *connect.Client[v1.SetTrustRequest, v1.SetTrustResponse]
-	drain          *connect.Client[v1.DrainRequest, v1.DrainResponse]
-	listApprovals  *connect.Client[v1.ListApprovalsRequest, v1.ListApprovalsResponse]
-	getApproval    *connect.Client[v1.GetApprovalRequest, v1.GetApprovalResponse]
-	decideApproval *connect.Client[v1.DecideApprovalRequest, v1.DecideApprovalResponse]
+	getServer       *connect.Client[v1.GetServerRequest, v1.GetServerResponse]
+	searchTools     *connect.Client[v1.SearchToolsRequest, v1.SearchToolsResponse]
+	getTool         *connect.Client[v1.GetToolRequest, v1.GetToolResponse]
+	checkArguments  *connect.Client[v1.CheckArgumentsRequest, v1.CheckArgumentsResponse]
+	watch           *connect.Client[v1.WatchRequest, v1.WatchResponse]
+	getCall         *connect.Client[v1.GetCallRequest, v1.GetCallResponse]
+	listStreamItems *connect.Client[v1.ListStreamItemsRequest, v1.ListStreamItemsResponse]
+	listLongLived   *connect.Client[v1.ListLongLivedRequest, v1.ListLongLivedResponse]
+	refresh         *connect.Client[v1.RefreshRequest, v1.RefreshResponse]
+	setTrust        *connect.Client[v1.SetTrustRequest, v1.SetTrustResponse]
+	drain           *connect.Client[v1.DrainRequest, v1.DrainResponse]
+	listApprovals   *connect.Client[v1.ListApprovalsRequest, v1.ListApprovalsResponse]
+	getApproval     *connect.Client[v1.GetApprovalRequest, v1.GetApprovalResponse]
+	decideApproval  *connect.Client[v1.DecideApprovalRequest, v1.DecideApprovalResponse]
 }
 
 // GetServer calls outrigger.admin.v1.AdminService.GetServer.
@@ -242,6 +255,11 @@ func (c *adminServiceClient) Watch(ctx context.Context, req *connect.Request[v1.
 // GetCall calls outrigger.admin.v1.AdminService.GetCall.
 func (c *adminServiceClient) GetCall(ctx context.Context, req *connect.Request[v1.GetCallRequest]) (*connect.Response[v1.GetCallResponse], error) {
 	return c.getCall.CallUnary(ctx, req)
+}
+
+// ListStreamItems calls outrigger.admin.v1.AdminService.ListStreamItems.
+func (c *adminServiceClient) ListStreamItems(ctx context.Context, req *connect.Request[v1.ListStreamItemsRequest]) (*connect.Response[v1.ListStreamItemsResponse], error) {
+	return c.listStreamItems.CallUnary(ctx, req)
 }
 
 // ListLongLived calls outrigger.admin.v1.AdminService.ListLongLived.
@@ -294,6 +312,9 @@ type AdminServiceHandler interface {
 	Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.WatchResponse]) error
 	// GetCall returns what is known of one call. NOT_FOUND if the call is not in flight and not among those that are kept.
 	GetCall(context.Context, *connect.Request[v1.GetCallRequest]) (*connect.Response[v1.GetCallResponse], error)
+	// ListStreamItems returns the last items of a stream, as they come. Only the operator that made the call in the console gets them,
+	// and only while the call is in flight: its result has them too.
+	ListStreamItems(context.Context, *connect.Request[v1.ListStreamItemsRequest]) (*connect.Response[v1.ListStreamItemsResponse], error)
 	// ListLongLived returns the sessions, tasks or streams of this process, the newest first. They have no arguments and results.
 	ListLongLived(context.Context, *connect.Request[v1.ListLongLivedRequest]) (*connect.Response[v1.ListLongLivedResponse], error)
 	// Refresh loads the catalog again. It needs the role "operate".
@@ -354,6 +375,12 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("GetCall")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceListStreamItemsHandler := connect.NewUnaryHandler(
+		AdminServiceListStreamItemsProcedure,
+		svc.ListStreamItems,
+		connect.WithSchema(adminServiceMethods.ByName("ListStreamItems")),
+		connect.WithHandlerOptions(opts...),
+	)
 	adminServiceListLongLivedHandler := connect.NewUnaryHandler(
 		AdminServiceListLongLivedProcedure,
 		svc.ListLongLived,
@@ -410,6 +437,8 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceWatchHandler.ServeHTTP(w, r)
 		case AdminServiceGetCallProcedure:
 			adminServiceGetCallHandler.ServeHTTP(w, r)
+		case AdminServiceListStreamItemsProcedure:
+			adminServiceListStreamItemsHandler.ServeHTTP(w, r)
 		case AdminServiceListLongLivedProcedure:
 			adminServiceListLongLivedHandler.ServeHTTP(w, r)
 		case AdminServiceRefreshProcedure:
@@ -455,6 +484,10 @@ func (UnimplementedAdminServiceHandler) Watch(context.Context, *connect.Request[
 
 func (UnimplementedAdminServiceHandler) GetCall(context.Context, *connect.Request[v1.GetCallRequest]) (*connect.Response[v1.GetCallResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("outrigger.admin.v1.AdminService.GetCall is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ListStreamItems(context.Context, *connect.Request[v1.ListStreamItemsRequest]) (*connect.Response[v1.ListStreamItemsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("outrigger.admin.v1.AdminService.ListStreamItems is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) ListLongLived(context.Context, *connect.Request[v1.ListLongLivedRequest]) (*connect.Response[v1.ListLongLivedResponse], error) {

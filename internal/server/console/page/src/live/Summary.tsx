@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import type { WatchResponse } from "../gen/outrigger/admin/v1/admin_pb";
 import { Text } from "../ui";
-import { amount, took } from "./format";
+import { amount, epochMillis, span, took } from "./format";
 import { store } from "./stream";
 
 /** The numbers at the head of the page. */
@@ -15,6 +15,11 @@ export function Summary(props: { state: WatchResponse }) {
       <Fact name="State" kind={s.ready ? "ok" : "bad"}>
         <Text text={s.state || "unknown"} max={40} />
         {!s.ready && s.state === "ready" ? ", but not ready" : ""}
+      </Fact>
+      <Fact name="Started">
+        <time dateTime={new Date(epochMillis(s.started)).toISOString()} title={new Date(epochMillis(s.started)).toISOString()}>
+          {span(epochMillis(s.time) - epochMillis(s.started))} ago
+        </time>
       </Fact>
       <Fact name="Calls/s">{r ? amount(r.calls) : "–"}</Fact>
       <Fact name="Errors/s" kind={isFailing ? "bad" : ""}>
