@@ -73,8 +73,6 @@ type shared struct {
 	mu    sync.Mutex
 	at    time.Time
 	state *adminv1.WatchResponse
-	// made counts the states.
-	made int
 }
 
 // snapshot is the state of the sidecar, without the calls that have ended: a message of its own, whose parts must not be changed. A
@@ -82,8 +80,7 @@ type shared struct {
 func (s *Service) snapshot(isFresh bool) *adminv1.WatchResponse {
 	s.shared.mu.Lock()
 	if now := time.Now(); isFresh || s.shared.state == nil || now.Sub(s.shared.at) >= snapshotFor {
-		s.shared.state, s.shared.at = s.state(), now
-		s.shared.made++
+		s.shared.state, s.shared.at = s.state(now), now
 	}
 	state := s.shared.state
 	s.shared.mu.Unlock()
@@ -96,11 +93,11 @@ func (s *Service) snapshot(isFresh bool) *adminv1.WatchResponse {
 	return out
 }
 
-// state is the state of the sidecar, without the calls that have ended.
-func (s *Service) state() *adminv1.WatchResponse {
+// state is the state of the sidecar now, without the calls that have ended.
+func (s *Service) state(at time.Time) *adminv1.WatchResponse {
 	ready, checks := s.opts.Ready()
 	now := &adminv1.WatchResponse{
-		Time: timestamppb.Now(), Started: timestamppb.New(s.started), Ready: ready, State: s.opts.State(), Watchers: s.watchers.Load(),
+		Time: timestamppb.New(at), Started: timestamppb.New(s.started), Ready: ready, State: s.opts.State(), Watchers: s.watchers.Load(),
 		Certificates: s.opts.Certificates(), Trust: s.trust(), Approvals: int32(min(s.opts.Approvals.Waiting(), 1<<30)),
 	}
 	for _, c := range s.opts.Stats.Counts(maxCounts) {
