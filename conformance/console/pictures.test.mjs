@@ -107,7 +107,7 @@ test('pictures of both pages', { skip }, async (t) => {
     await picture(tool.page, name);
   }
   const policy = files(t, { 'policy.yaml': `rules:
-- name: large refunds
+- name: cancellations
   tools: [fleet.cancel_order]
   effect: approve
   when: "true"
