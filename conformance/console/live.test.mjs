@@ -100,7 +100,7 @@ test('one call has its waterfall, audit line, record, log lines and advice', asy
 test('sessions, tasks and streams are lists, and the page says since when the sidecar runs', async (t) => {
   const sidecar = await Sidecar.start(['--demo', '--task-after', '50ms']);
   const page = await openPage(t, browser, sidecar.page('/live'));
-  await page.getByLabel('State', { exact: true }).getByText(/^(less than a second|[0-9]+ (second|minute)s?) ago$/).waitFor();
+  await page.getByLabel('State', { exact: true }).getByText(/^up (less than a second|[0-9]+ (second|minute)s?)$/).waitFor();
   for (const name of ['Sessions', 'Tasks', 'Streams']) await page.locator('summary', { hasText: name }).click();
   assert.equal(await page.getByText('There are none.').count(), 3);
 

@@ -188,14 +188,23 @@ func TestWatchOfOperators(t *testing.T) {
 	}
 	// An eighth of a second and more is between two states, but those that a new client gets.
 	states := map[time.Time]int{}
-	for range 4 {
-		for i, stream := range streams {
+	for i, stream := range streams {
+		next := func() *adminv1.WatchResponse {
 			if !stream.Receive() {
 				t.Fatalf("client %d: %v", i, stream.Err())
 			}
 			if at := stream.Msg().GetTime().AsTime(); !atOnce[at] {
 				states[at]++
 			}
+			return stream.Msg()
+		}
+		// As many watch, each waits for a second; a state may be an eighth of a second old.
+		before := next()
+		for before.GetWatchers() < most {
+			before = next()
+		}
+		if apart := next().GetTime().AsTime().Sub(before.GetTime().AsTime()); apart < time.Second-125*time.Millisecond {
+			t.Errorf("client %d: messages %v apart", i, apart)
 		}
 	}
 	times := slices.SortedFunc(maps.Keys(states), time.Time.Compare)

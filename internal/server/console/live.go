@@ -28,6 +28,9 @@ const (
 	usualInterval, minInterval, maxInterval = time.Second, 250 * time.Millisecond, time.Minute
 	// maxWatchers bounds the clients that watch at a time: each costs a message of up to some 100 KB at its interval.
 	maxWatchers = 32
+	// perMessage is the time between two messages to any of these clients: each costs a millisecond of CPU, or several where
+	// many calls end. Where many watch, their intervals grow: at 32 clients to a second.
+	perMessage = time.Second / 32
 	// maxCalls is the maximum number of calls of each kind in one message, maxCounts that of tools.
 	maxCalls, maxCounts = 200, 256
 )
@@ -45,8 +48,8 @@ func (s *Service) Watch(ctx context.Context, req *connect.Request[adminv1.WatchR
 	if req.Msg.GetInterval() != nil {
 		interval = min(max(req.Msg.GetInterval().AsDuration(), minInterval), maxInterval)
 	}
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
+	timer := time.NewTimer(interval)
+	defer timer.Stop()
 	last := uint64(0)
 	for isFirst := true; ; isFirst = false {
 		now := s.snapshot(isFirst)
@@ -54,8 +57,9 @@ func (s *Service) Watch(ctx context.Context, req *connect.Request[adminv1.WatchR
 		if err := out.Send(now); err != nil {
 			return err
 		}
+		timer.Reset(max(interval, time.Duration(s.watchers.Load())*perMessage))
 		select {
-		case <-ticker.C:
+		case <-timer.C:
 		case <-s.opts.Ending:
 			return refused(errmap.Unavailable, "Unavailable: the sidecar is shutting down")
 		case <-ctx.Done():

@@ -9,17 +9,18 @@ import { store } from "./stream";
 export function Summary(props: { state: WatchResponse }) {
   const s = props.state;
   const r = store.rates();
+  const started = new Date(epochMillis(s.started)).toISOString();
   const isFailing = r !== undefined && r.failed > 0;
   return (
     <dl class="tiles strip" aria-label="State">
       <Fact name="State" kind={s.ready ? "ok" : "bad"}>
         <Text text={s.state || "unknown"} max={40} />
         {!s.ready && s.state === "ready" ? ", but not ready" : ""}
-      </Fact>
-      <Fact name="Started">
-        <time dateTime={new Date(epochMillis(s.started)).toISOString()} title={new Date(epochMillis(s.started)).toISOString()}>
-          {span(epochMillis(s.time) - epochMillis(s.started))} ago
-        </time>
+        {s.started && (
+          <time class="dim small since" dateTime={started} title={`Started at ${started}`}>
+            up {span(epochMillis(s.time) - epochMillis(s.started))}
+          </time>
+        )}
       </Fact>
       <Fact name="Calls/s">{r ? amount(r.calls) : "–"}</Fact>
       <Fact name="Errors/s" kind={isFailing ? "bad" : ""}>
