@@ -79,7 +79,7 @@ type shared struct {
 	state *adminv1.WatchResponse
 }
 
-// snapshot is the state of the sidecar, without the calls that have ended: a message of its own, whose parts must not be changed. A
+// snapshot is the state of the sidecar, without the calls that have ended. Its parts are shared, and must not be changed. A
 // fresh one is of now.
 func (s *Service) snapshot(isFresh bool) *adminv1.WatchResponse {
 	s.shared.mu.Lock()

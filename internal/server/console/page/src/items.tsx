@@ -38,7 +38,7 @@ export async function followItems(callId: bigint, signal: AbortSignal, changed: 
   }
 }
 
-/** The items in a box of their own, the newest at the top. */
+/** The items, the newest at the top. */
 export function Items(props: { seen: Seen }) {
   const { items, dropped } = props.seen;
   if (items.length === 0) return null;
