@@ -4,8 +4,6 @@ package bridge
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -144,7 +142,7 @@ func (a *admission) openStream(caller, what, tool string) (release func(), err *
 		a.open = map[uint64]*adminv1.LongLived{}
 	}
 	a.open[number] = &adminv1.LongLived{
-		Id: strconv.FormatUint(number, 10), Caller: kept(caller), Tool: tool, Detail: what, State: "open", Began: timestamppb.Now(),
+		Id: strconv.FormatUint(number, 10), Caller: caller, Tool: tool, Detail: what, State: "open", Began: timestamppb.Now(),
 	}
 	return func() {
 		a.streams.Release(caller)
@@ -152,14 +150,6 @@ func (a *admission) openStream(caller, what, tool string) (release func(), err *
 		defer a.openMu.Unlock()
 		delete(a.open, number)
 	}, nil
-}
-
-// Streams returns the streams that have a place, in no order. They must not be changed.
-func (b *Bridge) Streams() []*adminv1.LongLived {
-	a := b.parts.admission
-	a.openMu.Lock()
-	defer a.openMu.Unlock()
-	return slices.Collect(maps.Values(a.open))
 }
 
 // gatekeeper holds destructive tools back from callers that are not trusted.
