@@ -102,7 +102,7 @@ test('sessions, tasks and streams are lists, and the page says since when the si
   const page = await openPage(t, browser, sidecar.page('/live'));
   await page.getByLabel('State', { exact: true }).getByText(/^up (less than a second|[0-9]+ (second|minute)s?)$/).waitFor();
   for (const name of ['Sessions', 'Tasks', 'Streams']) await page.locator('summary', { hasText: name }).click();
-  assert.equal(await page.getByText('There are none.').count(), 3);
+  await until(async () => await page.getByText('There are none.').count() === 3, 'three empty lists');
 
   const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
   const open = (clientInfo) => fetch(`http://${sidecar.main}/mcp`, {
