@@ -334,7 +334,7 @@ telemetry-test: $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Compare spans
 CONSOLEFLAGS ?= --test-concurrency=2
 
 .PHONY: console-test
-console-test: conformance-rig chromium $(RIG_CONSOLE)/installed ## Use the console of the real binary in a real Chromium; OUTRIGGER_SCREENSHOTS=1 writes the pictures of docs/console.md, OUTRIGGER_STRICT=1 has the bounds of a machine at rest
+console-test: conformance-rig chromium $(GRPCURL) $(RIG_CONSOLE)/installed ## Use the console of the real binary in a real Chromium; OUTRIGGER_SCREENSHOTS=1 writes the pictures of docs/console.md, OUTRIGGER_STRICT=1 has the bounds of a machine at rest
 	cp conformance/console/*.mjs $(RIG_CONSOLE)/
 	cd $(RIG_CONSOLE) && OUTRIGGER_TEST_BINARY=$(CURDIR)/bin/sidecar OUTRIGGER_TEST_FIXTURE=$(CURDIR)/$(RIG)/bin/fixture OUTRIGGER_TEST_IMAGES=$(CURDIR)/docs/images \
 		node --test --test-timeout=300000 $(CONSOLEFLAGS) *.test.mjs
@@ -468,6 +468,11 @@ $(RIG_CLIENTS)/installed: conformance/clients/package.json conformance/clients/p
 
 $(RIG_CONSOLE)/installed: conformance/console/package.json conformance/console/package-lock.json
 	$(npm_ci)
+
+GRPCURL := $(BIN)/grpcurl
+
+$(GRPCURL):
+	GOBIN=$(CURDIR)/$(BIN) go install github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4
 
 .PHONY: chromium
 chromium:

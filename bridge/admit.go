@@ -4,9 +4,14 @@ package bridge
 
 import (
 	"context"
+	"strconv"
+	"sync"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/outrigger-mcp/outrigger/errmap"
+	adminv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/content"
@@ -25,6 +30,11 @@ type admission struct {
 	short   func() bool
 	// alone holds a value while a call runs alone, because memory is short.
 	alone chan struct{}
+
+	openMu sync.Mutex
+	// open are the streams that have a place, and opened counts all that had one.
+	open   map[uint64]*adminv1.LongLived
+	opened uint64
 }
 
 // admit lets a call run once there is memory and a place for it. What it takes
@@ -115,7 +125,7 @@ func (a *admission) room(ctx context.Context, c *toolCall) *errmap.Error {
 }
 
 // openStream takes one of the places for long-lived streams, or returns why there is none.
-func (a *admission) openStream(caller string) (release func(), err *errmap.Error) {
+func (a *admission) openStream(caller, what, tool string) (release func(), err *errmap.Error) {
 	switch a.streams.Acquire(caller) {
 	case peer.ShareFull:
 		return nil, errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
@@ -124,7 +134,22 @@ func (a *admission) openStream(caller string) (release func(), err *errmap.Error
 		return nil, errmap.OverShare("this caller's open streams exceed its share (--max-streams, --caller-share)")
 	case peer.Granted:
 	}
-	return func() { a.streams.Release(caller) }, nil
+	a.openMu.Lock()
+	defer a.openMu.Unlock()
+	a.opened++
+	number := a.opened
+	if a.open == nil {
+		a.open = map[uint64]*adminv1.LongLived{}
+	}
+	a.open[number] = &adminv1.LongLived{
+		Id: strconv.FormatUint(number, 10), Caller: caller, Tool: tool, Detail: what, State: "open", Began: timestamppb.Now(),
+	}
+	return func() {
+		a.streams.Release(caller)
+		a.openMu.Lock()
+		defer a.openMu.Unlock()
+		delete(a.open, number)
+	}, nil
 }
 
 // gatekeeper holds destructive tools back from callers that are not trusted.

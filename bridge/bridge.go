@@ -45,6 +45,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -55,6 +56,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	adminv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
@@ -496,10 +498,19 @@ func (b *Bridge) NotForAll(ctx context.Context, text string) *errmap.Error {
 }
 
 // OpenStream takes one of the places for long-lived streams (changes, GET streams,
-// exchanges, subscriptions), or returns why there is none. The function that it returns
-// gives the place back and must be called once.
-func (b *Bridge) OpenStream(caller string) (release func(), err *errmap.Error) {
-	return b.parts.admission.openStream(caller)
+// exchanges, subscriptions), or returns why there is none. For operators, what says what it
+// is, in a few words, and tool is its canonical name; empty for none. The function that it
+// returns gives the place back and must be called once.
+func (b *Bridge) OpenStream(caller, what, tool string) (release func(), err *errmap.Error) {
+	return b.parts.admission.openStream(caller, what, tool)
+}
+
+// Streams returns the streams that have a place, in no order. They must not be changed.
+func (b *Bridge) Streams() []*adminv1.LongLived {
+	a := b.parts.admission
+	a.openMu.Lock()
+	defer a.openMu.Unlock()
+	return slices.Collect(maps.Values(a.open))
 }
 
 // Refused counts and logs a message that an edge refused before it became a request.
@@ -575,6 +586,7 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 		b.parts.compacts.readThrough(req)
 	}
 	if req.console = identity.ConsoleOf(ctx); req.console != nil {
+		req.items = &shownItems{}
 		req.console.Began(f.id)
 	}
 	b.measure(ctx, f)

@@ -50,7 +50,7 @@ func (e *exchanger) exchange(ctx context.Context, c *toolCall) *errmap.Error {
 	if err := e.admission.room(ctx, c); err != nil {
 		return err
 	}
-	release, err := e.admission.openStream(c.req.Caller)
+	release, err := e.admission.openStream(c.req.Caller, "RPC", c.tool.Name)
 	if err != nil {
 		return err
 	}

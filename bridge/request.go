@@ -222,8 +222,10 @@ type Request struct {
 	// which the caller wrote the request. Nil uses the field names.
 	Pointer func(field string) string
 
-	// console is the console in which an operator made the request, nil for all others; [Bridge.Begin] finds it in the context.
+	// console is the console in which an operator made the request, nil for all others; [Bridge.Begin] finds it in the context. items are
+	// those of a stream that the operator sees as they come; nil for requests that were made elsewhere.
 	console *identity.Console
+	items   *shownItems
 	// meter measures the request; nil for what runs on behind one.
 	meter *meter
 	// of is the request that this one is a copy of; nil for one that began.

@@ -205,6 +205,7 @@ func (g *gathering) addAnswer(message []byte) error {
 
 // tell reports an answer and, now and then, how many there are.
 func (g *gathering) tell(item []byte) {
+	g.call.req.items.add(item)
 	if g.events == nil {
 		return
 	}

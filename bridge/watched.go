@@ -253,6 +253,19 @@ func (b *Bridge) inFlight() (flights []*Flight) {
 	return flights
 }
 
+// StreamItems returns the items of the call with an id that came after the one with this number and are kept, the oldest first, and
+// how many are not. operator is the one that made the call in a console: only it may see them. It is empty for all other calls, and
+// for those that are not in flight.
+func (b *Bridge) StreamItems(id, number uint64) (items []*adminv1.StreamItem, omitted uint64, operator string) {
+	for _, f := range b.inFlight() {
+		if f.id == id {
+			items, omitted = f.end.req.items.since(number)
+			return items, omitted, f.end.req.console.Name()
+		}
+	}
+	return nil, 0, ""
+}
+
 // Found is a call that [Bridge.FindCall] has found.
 type Found struct {
 	Call *adminv1.Call

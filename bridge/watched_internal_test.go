@@ -41,6 +41,43 @@ func TestStagesHaveNames(t *testing.T) {
 	}
 }
 
+// TestItemsOfAStreamAreBounded: an operator sees the last ones, of each no more than its beginning, and learns how many are gone.
+func TestItemsOfAStreamAreBounded(t *testing.T) {
+	t.Parallel()
+	var none *shownItems
+	none.add([]byte("1"))
+	if items, omitted := none.since(0); items != nil || omitted != 0 {
+		t.Errorf("%v, %d of a call that no console made", items, omitted)
+	}
+	s := &shownItems{}
+	const all = 3*maxItemsShown + 5
+	for i := range all {
+		s.add([]byte(strconv.Itoa(i + 1)))
+	}
+	for _, tt := range []struct {
+		after   uint64
+		count   int
+		first   string
+		omitted uint64
+		what    string
+	}{
+		{0, maxItemsShown, strconv.Itoa(all - maxItemsShown + 1), all - maxItemsShown, "from the start"},
+		{all - maxItemsShown - 1, maxItemsShown, strconv.Itoa(all - maxItemsShown + 1), 1, "after one that is gone"},
+		{all - 2, 2, strconv.Itoa(all - 1), 0, "the last two"},
+		{all, 0, "", 0, "none is new"},
+		{all + 1, maxItemsShown, strconv.Itoa(all - maxItemsShown + 1), all - maxItemsShown, "a number of another call"},
+	} {
+		items, omitted := s.since(tt.after)
+		if len(items) != tt.count || omitted != tt.omitted || tt.count > 0 && (items[0].GetJson() != tt.first || items[len(items)-1].GetNumber() != all) {
+			t.Errorf("%s: %d omitted, %v", tt.what, omitted, items)
+		}
+	}
+	s.add([]byte(strings.Repeat("x", maxItemShown-1) + "\u00e9\u00e9"))
+	if items, _ := s.since(all); len(items[0].GetJson()) != maxItemShown-1 || items[0].GetSize() != maxItemShown+3 {
+		t.Errorf("%d of %d bytes", len(items[0].GetJson()), items[0].GetSize())
+	}
+}
+
 // TestALoudToolLeavesOthersTheirShare: each tool keeps calls that failed, however often another one fails, and the newest of each.
 func TestALoudToolLeavesOthersTheirShare(t *testing.T) {
 	t.Parallel()

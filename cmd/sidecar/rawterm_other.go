@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !linux && !darwin && !freebsd && !netbsd && !openbsd && !dragonfly
+//go:build !windows && !linux && !darwin && !freebsd && !netbsd && !openbsd && !dragonfly
 
 package main
 
@@ -11,7 +11,7 @@ import (
 
 // makeRaw, terminalSize and notifyResize are for systems whose terminals are no files with settings.
 
-func makeRaw(*os.File) (restore func(), err error) { return nil, errors.ErrUnsupported }
+func makeRaw(_, _ *os.File) (restore func(), err error) { return nil, errors.ErrUnsupported }
 
 func terminalSize(*os.File) (columns, lines int) { return 0, 0 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // makeRaw has a terminal pass on every key at once, unseen. restore undoes it.
-func makeRaw(f *os.File) (restore func(), err error) {
+func makeRaw(f, _ *os.File) (restore func(), err error) {
 	var before *unix.Termios
 	err = onTerminal(f, func(fd int) (err error) {
 		if before, err = unix.IoctlGetTermios(fd, getTermios); err != nil {

@@ -44,8 +44,8 @@ flight and just ended with the sidecar's own share of their time, rates and late
 per tool, checks that fail, limits that are nearly used up, and certificates that end
 soon. The keys are listed at the foot; q ends it.
 
-Where it does not run in a terminal, and on Windows, it prints one snapshot after one
-interval, as with --once. It needs the role read, and shows no arguments or results.
+Where it does not run in a terminal it prints one snapshot after one interval, as with
+--once. It needs the role read, and shows no arguments or results.
 
 Exit codes: 0 it was ended, 2 invalid usage, 3 no answer.`,
 		Example: `  sidecar top
@@ -243,7 +243,7 @@ func openTopScreen(env environment) *topScreen {
 	if !canRead || !canWrite || !isTerminalInput(in) || !isTerminalInput(out) || env.value("TERM", "") == "dumb" {
 		return nil
 	}
-	restore, err := makeRaw(in)
+	restore, err := makeRaw(in, out)
 	if err != nil {
 		return nil
 	}
@@ -272,7 +272,7 @@ func (s *topScreen) run(ctx context.Context, t *topWatch) error {
 
 // whileRaw runs fn with a screen for itself, and restores the terminal however fn ends.
 func (s *topScreen) whileRaw(fn func() error) error {
-	restore, err := makeRaw(s.in)
+	restore, err := makeRaw(s.in, s.out)
 	if err != nil {
 		return err
 	}

@@ -4,10 +4,12 @@
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { dirname } from 'node:path';
+import { rmSync, writeFileSync } from 'node:fs';
+import { delimiter, dirname } from 'node:path';
 import { before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { Sidecar, binary, openBrowser, openPage, openTool, startFixture, until } from './kit.mjs';
+import { Sidecar, binary, files, openBrowser, openPage, openTool, startFixture, until } from './kit.mjs';
 
 let browser, demo, confirming, backend, talking;
 before(async () => {
@@ -86,8 +88,8 @@ test('a destructive call over /rpc is refused where users are asked, since no on
   assert.equal(await statusOf(confirming, orderId), 'ORDER_STATUS_PLACED');
 });
 
-for (const revision of ['MCP 2026-07-28', 'MCP 2025-11-25']) {
-  test(`a stream shows how far it is, and is cancelled, in ${revision}`, async (t) => {
+for (const revision of ['MCP 2026-07-28', 'MCP 2025-11-25', 'JSON-RPC (/rpc)']) {
+  test(`a stream shows its items and how far it is, and is cancelled, in ${revision}`, async (t) => {
     const tool = await openTool(t, browser, demo, 'fleet.watch_vehicles');
     await tool.control('rounds').fill('1000');
     await tool.control('interval').fill('50ms');
@@ -95,9 +97,19 @@ for (const revision of ['MCP 2026-07-28', 'MCP 2025-11-25']) {
     await tool.checked();
     await tool.revision(revision);
     await tool.call();
-    await until(async () => Number(/[1-9][0-9]*/.exec(await tool.outcome.locator('.stack.tight').first().innerText().catch(() => ''))?.[0] ?? 0) > 5, 'progress');
+    if (revision !== 'JSON-RPC (/rpc)') {
+      await until(async () => Number(/[1-9][0-9]*/.exec(await tool.outcome.locator('.stack.tight').first().innerText().catch(() => ''))?.[0] ?? 0) > 5, 'progress');
+    }
+    const items = tool.outcome.getByRole('region', { name: 'Items so far' });
+    await items.getByText(/vehicle/).first().waitFor();
+    // The call has its items on its own page too, while it runs.
+    const link = await tool.outcome.getByRole('link', { name: 'This call in Live' }).getAttribute('href');
+    const live = await openPage(t, browser, new URL(link, tool.page.url()).href);
+    await live.getByRole('region', { name: 'Items so far' }).getByText(/vehicle/).first().waitFor();
+    assert.ok(await items.getByRole('listitem').count() <= 200, 'the list has a bound');
     await tool.outcome.getByRole('button', { name: 'Cancel' }).click();
     await tool.ended('cancelled');
+    await items.getByText(/vehicle/).first().waitFor();
     await until(async () => (await watched(demo)).inFlightTotal === undefined, 'the call has ended in the sidecar');
   });
 }
@@ -267,7 +279,7 @@ test('a large result is cut, with the way to the rest', async (t) => {
   assert.equal(JSON.parse(Buffer.concat(chunks)).result.structuredContent.payload, bytes.toString('base64'));
 });
 
-test('the call as curl and sidecar call comes to the same', async (t) => {
+test('the call as every command and program comes to the same', { timeout: 600_000 }, async (t) => {
   const tool = await openTool(t, browser, demo, 'lab.echo');
   const sent = { nonce: 'it\'s "quoted" $HOME `id` \\ ü', signed: '-9223372036854775808', unsigned: '18446744073709551615', payload: 'aMOpbGxv' };
   await tool.write(JSON.stringify(sent));
@@ -278,7 +290,8 @@ test('the call as curl and sidecar call comes to the same', async (t) => {
     return tool.page.getByRole('region', { name: label, exact: true }).innerText();
   };
   const run = promisify(execFile);
-  const env = { ...process.env, PATH: `${dirname(binary)}:${process.env.PATH}` };
+  const root = dirname(dirname(binary));
+  const env = { ...process.env, PATH: [dirname(binary), `${root}/.tmp/bin`, process.env.PATH].join(delimiter) };
 
   const answer = JSON.parse((await run('sh', ['-c', await snippet('curl')], { env })).stdout);
   assert.deepEqual(answer.result.structuredContent, sent);
@@ -298,9 +311,20 @@ test('the call as curl and sidecar call comes to the same', async (t) => {
   const text = await response.text();
   assert.ok(text.includes('18446744073709551615'), text.slice(0, 500));
 
-  assert.match(await snippet('grpcurl'), /outrigger\.demo\.v1\.Lab\/Echo/);
-  assert.match(await snippet('Go (connect)'), /NewToolServiceClient/);
-  assert.match(await snippet('TypeScript'), /"unsigned":"18446744073709551615"/);
+  const typed = JSON.parse((await run('sh', ['-c', await snippet('grpcurl')], { env })).stdout);
+  assert.deepEqual(typed, sent);
+
+  // The program is one of this repository's module: no other has the packages that it imports.
+  const at = files(t, { 'main.go': await snippet('Go (connect)') });
+  const program = await run('go', ['run', at['main.go']], { cwd: root, env, timeout: 280_000 });
+  assert.match(program.stdout, /18446744073709551615/);
+
+  // The client is one of the packages of these tests.
+  const script = fileURLToPath(new URL(`./copied-${process.pid}.mjs`, import.meta.url));
+  t.after(() => rmSync(script, { force: true }));
+  writeFileSync(script, await snippet('TypeScript'));
+  const { stdout: printed } = await run(process.execPath, [script], { env });
+  for (const text of ['18446744073709551615', '-9223372036854775808', 'aMOpbGxv']) assert.ok(printed.includes(text), printed);
 });
 
 test('links to a tool and to a call outlast a reload', async (t) => {

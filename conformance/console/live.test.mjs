@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { before, test } from 'node:test';
-import { Sidecar, files, openBrowser, openPage, until } from './kit.mjs';
+import { Sidecar, accessible, files, openBrowser, openPage, until } from './kit.mjs';
 
 let browser;
 before(async () => { browser = await openBrowser(); });
@@ -97,6 +97,45 @@ test('one call has its waterfall, audit line, record, log lines and advice', asy
   await page.getByText('The sidecar does not know this call').waitFor();
 });
 
+test('sessions, tasks and streams are lists, and the page says since when the sidecar runs', async (t) => {
+  const sidecar = await Sidecar.start(['--demo', '--task-after', '50ms']);
+  const page = await openPage(t, browser, sidecar.page('/live'));
+  await page.getByLabel('State', { exact: true }).getByText(/^up (less than a second|[0-9]+ (second|minute)s?)$/).waitFor();
+  for (const name of ['Sessions', 'Tasks', 'Streams']) await page.locator('summary', { hasText: name }).click();
+  await until(async () => await page.getByText('There are none.').count() === 3, 'three empty lists');
+
+  const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+  const open = (clientInfo) => fetch(`http://${sidecar.main}/mcp`, {
+    method: 'POST', headers,
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo } }),
+  });
+  const ids = [];
+  for (let i = 0; i < 53; i++) ids.push((await open({ name: `agent ${i}`, version: '1' })).headers.get('mcp-session-id'));
+  const sessions = page.getByRole('list', { name: 'Sessions', exact: true });
+  await until(async () => await sessions.getByRole('listitem').count() === 50, 'a page of sessions');
+  await page.getByText('50 of 53, the newest first').waitFor();
+  await page.getByRole('button', { name: 'Show more' }).click();
+  await until(async () => await sessions.getByRole('listitem').count() === 53, 'all sessions');
+  await sessions.getByText('idle', { exact: true }).first().waitFor();
+  await sessions.getByText('2025-06-18').first().waitFor();
+
+  const changes = new AbortController();
+  const stream = await fetch(`http://${sidecar.main}/mcp`, { headers: { ...headers, 'mcp-session-id': ids[0], 'mcp-protocol-version': '2025-06-18' }, signal: changes.signal });
+  assert.equal(stream.status, 200);
+  await page.getByRole('list', { name: 'Streams', exact: true }).getByText('messages of a session').waitFor();
+  await fetch(`http://${sidecar.main}/mcp`, {
+    method: 'POST', headers: { ...headers, 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'lab_sleep' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: {
+      name: 'lab_sleep', arguments: { duration: '60s', nonce: 'SECRET-ARGUMENT' },
+      _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientCapabilities': { extensions: { 'io.modelcontextprotocol/tasks': {} } } },
+    } }),
+  });
+  await page.getByRole('list', { name: 'Tasks', exact: true }).getByText('lab.sleep').waitFor();
+  for (const secret of ['SECRET-ARGUMENT', ids[0].slice(0, 16)]) assert.ok(!(await page.content()).includes(secret), `${secret} is not there`);
+  await accessible(page, 'lists');
+  changes.abort();
+});
+
 test('refresh, trust and drain are confirmed, and leave audit lines', async (t) => {
   const at = files(t, { 'audit.jsonl': '' });
   const sidecar = await Sidecar.start(['--demo', '--audit', at['audit.jsonl']]);
@@ -154,7 +193,7 @@ test('a sidecar goes away and comes back', async (t) => {
   await live.getByText(banner).waitFor({ state: 'hidden' });
   await tried.getByText(banner).waitFor({ state: 'hidden' });
   await sidecar.call('lab.echo', { nonce: 'again' });
-  await live.getByText('The sidecar was started again').first().waitFor();
+  await live.getByText(/The sidecar was started again at [0-9:]{8}, while this page was open/).first().waitFor();
   await until(async () => await rowsOf(live, 'lab.echo').count() === 1, 'one call, and no duplicate');
   assert.equal(await tried.locator('.args-form textarea').first().inputValue(), 'kept');
   await tried.getByRole('button', { name: 'Call', exact: true }).click();

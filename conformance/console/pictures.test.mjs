@@ -106,6 +106,24 @@ test('pictures of both pages', { skip }, async (t) => {
     await tool.page.locator('h1').click();
     await picture(tool.page, name);
   }
+  const policy = files(t, { 'policy.yaml': `rules:
+- name: cancellations
+  tools: [fleet.cancel_order]
+  effect: approve
+  when: "true"
+  approve: {callers: [local]}
+` });
+  for (const [name, colorScheme] of [['approvals', 'light'], ['approvals-dark', 'dark']]) {
+    const asking = await Sidecar.start(['--demo', '--trust', 'trusted', '--policy', policy['policy.yaml']]);
+    await asking.call('fleet.cancel_order', { orderId: '1001' });
+    const page = await openPage(t, browser, asking.page('/live'), { ...size, colorScheme });
+    await page.getByRole('button', { name: /^Open fleet.cancel_order/ }).click();
+    const dialog = page.getByRole('dialog', { name: 'A call that needs approval' });
+    await dialog.getByText('1001').first().waitFor();
+    await dialog.getByLabel('Reason').fill('The customer asked for it: ticket 4711.');
+    await page.locator('.tiles').first().waitFor();
+    await picture(page, name);
+  }
   const live = await openPage(t, browser, sidecar.page('/live'), size);
   await live.getByText('No call has been made yet.').waitFor();
   void sidecar.call('lab.sleep', { duration: '20s' });

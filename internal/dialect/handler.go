@@ -82,7 +82,7 @@ type refusals interface {
 // places are those of long-lived streams.
 type places interface {
 	MayRun(ctx context.Context, op bridge.Op) *errmap.Error
-	OpenStream(caller string) (release func(), err *errmap.Error)
+	OpenStream(caller, what, tool string) (release func(), err *errmap.Error)
 }
 
 // Handler handles JSON-RPC messages. It converts them to requests and runs these
@@ -126,7 +126,7 @@ func (h *Handler) OpenChanges(ctx context.Context, in *Inbound) (release func(),
 		h.refusals.AuditDenied(ctx, in.Denied(), bridge.OpListen.String(), err)
 		return nil, err
 	}
-	return h.places.OpenStream(in.Caller)
+	return h.places.OpenStream(in.Caller, "messages of a session", "")
 }
 
 // Offers returns what answers requests about what is offered besides calls.

@@ -19,7 +19,7 @@ import (
 // good ends.
 func (s *Service) listen(ctx context.Context, req *bridge.Request) *bridge.Response {
 	if !req.HasPlace {
-		release, failed := s.bridge.OpenStream(req.Caller)
+		release, failed := s.bridge.OpenStream(req.Caller, "changes", "")
 		if failed != nil {
 			return &bridge.Response{Err: failed}
 		}

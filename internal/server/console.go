@@ -29,6 +29,7 @@ func (a *App) newConsole(drain admin.Drainer) *console.Service {
 		Certificates: a.certificates, Find: a.findCall, Callers: a.front.Callers, URL: a.callersURL, IsGated: a.gate.Holds,
 		Operators: operatorsOf{a}, Trust: a.shared.Trust(), Drain: drain, Refresh: a.operatorRefresh,
 		HasCallers: a.front.Authenticates(), Confirms: a.confirms,
+		LongLived: a.longLived,
 		Fingerprint: func() string {
 			if now := a.live.Current(); now != nil {
 				return now.Fingerprint()
@@ -38,6 +39,20 @@ func (a *App) newConsole(drain admin.Drainer) *console.Service {
 		Approvals: a.approvals, Approver: a.front.Approver, Shown: a.shownToApprover,
 		Ending: a.life.Stopped(), WatchLog: a.kept.Watch,
 	})
+}
+
+// longLived are the sessions, tasks or streams of this process.
+func (a *App) longLived(kind adminv1.LongLivedKind) []*adminv1.LongLived {
+	switch kind {
+	case adminv1.LongLivedKind_LONG_LIVED_KIND_SESSION:
+		return a.sessions.LongLived()
+	case adminv1.LongLivedKind_LONG_LIVED_KIND_TASK:
+		return a.shared.Tasks.LongLived()
+	case adminv1.LongLivedKind_LONG_LIVED_KIND_STREAM:
+		return a.bridge.Streams()
+	case adminv1.LongLivedKind_LONG_LIVED_KIND_UNSPECIFIED:
+	}
+	return nil
 }
 
 // certificates are those of the listeners, with their ends.

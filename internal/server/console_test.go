@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -159,7 +160,8 @@ func TestCheckArguments(t *testing.T) {
 	}
 }
 
-// TestWatchOfOperators sends the state at once and at the interval, to a bounded number of clients.
+// TestWatchOfOperators sends the state at once and at the interval, to a bounded number of clients, which share what was found out for
+// one of them.
 func TestWatchOfOperators(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
@@ -167,6 +169,8 @@ func TestWatchOfOperators(t *testing.T) {
 	const most = 32
 	request := connect.NewRequest(&adminv1.WatchRequest{Interval: durationpb.New(time.Nanosecond)})
 	ctx, cancel := context.WithCancel(t.Context())
+	var streams []*connect.ServerStreamForClient[adminv1.WatchResponse]
+	atOnce := map[time.Time]bool{}
 	for i := range most {
 		stream, err := api.Watch(ctx, request)
 		if err != nil || !stream.Receive() {
@@ -179,8 +183,34 @@ func TestWatchOfOperators(t *testing.T) {
 		if up := stream.Msg().GetTime().AsTime().Sub(stream.Msg().GetStarted().AsTime()); up <= 0 || up > time.Since(began) {
 			t.Fatalf("it says that it has been running for %v", up)
 		}
-		if i == 0 && !stream.Receive() {
-			t.Fatal(stream.Err())
+		streams = append(streams, stream)
+		atOnce[stream.Msg().GetTime().AsTime()] = true
+	}
+	// An eighth of a second and more is between two states, but those that a new client gets.
+	states := map[time.Time]int{}
+	for i, stream := range streams {
+		next := func() *adminv1.WatchResponse {
+			if !stream.Receive() {
+				t.Fatalf("client %d: %v", i, stream.Err())
+			}
+			if at := stream.Msg().GetTime().AsTime(); !atOnce[at] {
+				states[at]++
+			}
+			return stream.Msg()
+		}
+		// As many watch, each waits for a second; a state may be an eighth of a second old.
+		before := next()
+		for before.GetWatchers() < most {
+			before = next()
+		}
+		if apart := next().GetTime().AsTime().Sub(before.GetTime().AsTime()); apart < time.Second-125*time.Millisecond {
+			t.Errorf("client %d: messages %v apart", i, apart)
+		}
+	}
+	times := slices.SortedFunc(maps.Keys(states), time.Time.Compare)
+	for i := 1; i < len(times); i++ {
+		if apart := times[i].Sub(times[i-1]); apart < 125*time.Millisecond {
+			t.Errorf("states %v apart for %d clients", apart, most)
 		}
 	}
 	stream, err := api.Watch(ctx, request)

@@ -4,6 +4,7 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -13,16 +14,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	adminv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1/adminv1connect"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
@@ -294,4 +300,110 @@ func TestTwoOperatorsInTheConsole(t *testing.T) {
 			t.Errorf("%s: %v", tt.operator, m)
 		}
 	}
+}
+
+// TestItemsInTheConsole: the operator that called a stream in the console sees its items while it runs, and no other operator does.
+func TestItemsInTheConsole(t *testing.T) {
+	t.Parallel()
+	g := govern(t, true, false)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.url+"/console/call/rpc", strings.NewReader(
+			`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"fleet.watch_vehicles","arguments":{"rounds":1000,"interval":"0.01s"}}}`))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		r.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + oliveToken}}
+		if resp, err := mcptest.Client(t, 1).Do(r); err == nil { // else it was cancelled
+			_ = resp.Body.Close()
+		}
+	}()
+	api := adminv1connect.NewAdminServiceClient(mcptest.Client(t, 1), g.url)
+	items := func(token string, after uint64) *adminv1.ListStreamItemsResponse {
+		t.Helper()
+		req := connect.NewRequest(&adminv1.ListStreamItemsRequest{CallId: 1, After: after})
+		req.Header().Set("Authorization", "Bearer "+token)
+		resp, err := api.ListStreamItems(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.Msg
+	}
+	var last uint64
+	testkit.Until(t, "items come", func() bool {
+		for _, one := range items(oliveToken, last).GetItems() {
+			if one.GetNumber() <= last || !json.Valid([]byte(one.GetJson())) || int(one.GetSize()) != len(one.GetJson()) {
+				t.Fatalf("after item %d: %v", last, one)
+			}
+			last = one.GetNumber()
+		}
+		return last > 100 // more than are kept
+	})
+	for _, token := range []string{ottoToken, ritaToken} {
+		if got := items(token, 0); !got.GetEnded() || len(got.GetItems()) > 0 || got.GetOmitted() > 0 {
+			t.Errorf("another operator: %v", got)
+		}
+	}
+	cancel()
+	<-done
+	testkit.Until(t, "the call ends", func() bool { return items(oliveToken, 0).GetEnded() })
+}
+
+// TestLongLivedOfOperators lists a session, a task and a stream: as many as Watch counts.
+func TestLongLivedOfOperators(t *testing.T) {
+	t.Parallel()
+	r := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) {
+		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Sleep", Tool: &configv1.ToolOptions{TaskSupport: "optional", TaskAfter: durationpb.New(time.Millisecond)}})
+	}})
+	api, url, client := consoleOf(t, r), r.Serve(t), mcptest.Client(t, 1)
+	session := sent{"/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`, nil}.
+		post(t, client, url).Get("Mcp-Session-Id")
+	call := newest("tools/call", "lab_sleep", `"name":"lab_sleep","arguments":{"duration":"60s"},`)
+	call.body = strings.Replace(call.body, `clientCapabilities":{}`, `clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1)
+	call.post(t, client, url)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	changes, err := outriggerv1connect.NewToolServiceClient(client, url).WatchTools(ctx, connect.NewRequest(&outriggerv1.WatchToolsRequest{}))
+	if err != nil || !changes.Receive() {
+		t.Fatal(err, changes.Err())
+	}
+	watch, err := api.Watch(ctx, connect.NewRequest(&adminv1.WatchRequest{}))
+	if err != nil || !watch.Receive() {
+		t.Fatal(err, watch.Err())
+	}
+	now := watch.Msg()
+	for _, tt := range []struct {
+		kind                adminv1.LongLivedKind
+		count               int32
+		state, tool, detail string
+		ends                bool
+	}{
+		{adminv1.LongLivedKind_LONG_LIVED_KIND_SESSION, now.GetSessions(), "idle", "", "2025-06-18", true},
+		{adminv1.LongLivedKind_LONG_LIVED_KIND_TASK, now.GetTasks(), "working", "lab.sleep", "", true},
+		{adminv1.LongLivedKind_LONG_LIVED_KIND_STREAM, now.GetStreams(), "open", "", "tools (WatchTools)", false},
+	} {
+		got, err := api.ListLongLived(t.Context(), connect.NewRequest(&adminv1.ListLongLivedRequest{Kind: tt.kind}))
+		if err != nil || tt.count != 1 || got.Msg.GetTotal() != tt.count || len(got.Msg.GetEntries()) != 1 {
+			t.Errorf("%v: counted %d; %v, %v", tt.kind, tt.count, got, err)
+			continue
+		}
+		one := got.Msg.GetEntries()[0]
+		age := now.GetTime().AsTime().Sub(one.GetBegan().AsTime())
+		if one.GetState() != tt.state || one.GetTool() != tt.tool || one.GetDetail() != tt.detail || one.GetCaller() == "" || one.GetId() == "" ||
+			(one.GetEnds() != nil) != tt.ends || tt.ends && !one.GetEnds().AsTime().After(now.GetTime().AsTime()) || age <= 0 || age > time.Minute {
+			t.Errorf("%v: %v", tt.kind, one)
+		}
+		if tt.tool == "" && tt.state == "idle" && strings.Contains(session, one.GetId()) {
+			t.Errorf("%q is a part of an id that is secret", one.GetId())
+		}
+	}
+	cancel()
+	testkit.Until(t, "the stream ends", func() bool {
+		got, err := api.ListLongLived(t.Context(), connect.NewRequest(&adminv1.ListLongLivedRequest{Kind: adminv1.LongLivedKind_LONG_LIVED_KIND_STREAM}))
+		return err == nil && got.Msg.GetTotal() == 0
+	})
 }

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/outrigger-mcp/outrigger/correlate"
+	adminv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
@@ -397,6 +399,33 @@ func (m *Manager) Stats() Stats {
 		Opened: m.opened, Expired: m.expired, TooOld: m.tooOld, Evicted: m.evicted,
 	}
 }
+
+// LongLived returns the sessions that [Stats.Sessions] counts, in no order.
+func (m *Manager) LongLived() []*adminv1.LongLived {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	var out []*adminv1.LongLived
+	for _, s := range m.byKey {
+		if s.place != nil && now.Sub(s.since) >= m.opts.Idle {
+			continue
+		}
+		one := &adminv1.LongLived{
+			Id: s.key.text()[:shownID], Caller: s.principal, Detail: s.context.GetProtocolVersion(), Began: timestamppb.New(s.opened), State: "in use",
+		}
+		if s.place != nil {
+			one.State, one.Ends = "idle", timestamppb.New(s.since.Add(m.opts.Idle))
+		}
+		if !s.expires.IsZero() {
+			one.Ends = timestamppb.New(s.expires)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// shownID is how many characters operators see of the digest of an id.
+const shownID = 8
 
 // drop takes a session out; m.mu is held. A map that was large does not give its memory back by itself.
 func (m *Manager) drop(s *Session) {

@@ -7,6 +7,8 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,7 +16,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	adminv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -254,6 +258,41 @@ func (m *Manager) Stats() Stats {
 		Completed: m.completed.Load(), Failed: m.failed.Load(), Cancelled: m.cancelled.Load(), Over: m.over.Load(),
 		TakenOver: m.takenOver.Load(), Unknown: m.unknown.Load(), HandedOver: m.handedOver.Load(), Lost: m.lost.Load(),
 	}
+}
+
+// LongLived returns the work that [Stats.Running] counts, in no order.
+func (m *Manager) LongLived() []*adminv1.LongLived {
+	m.mu.Lock()
+	runs := slices.Collect(maps.Values(m.runs))
+	m.mu.Unlock()
+	out := make([]*adminv1.LongLived, 0, len(runs))
+	for _, r := range runs {
+		ends, _ := r.ctx.Deadline()
+		out = append(out, &adminv1.LongLived{
+			Id: r.id[:min(len(r.id), shownID)], Caller: r.spec.Principal, Tool: r.spec.Tool, State: r.state(),
+			Began: timestamppb.New(ends.Add(-r.spec.Timeout)), Ends: timestamppb.New(ends),
+		})
+	}
+	return out
+}
+
+// shownID is how many characters operators see of an id: too few to ask for the task.
+const shownID = 10
+
+// state is the state of a run in words for operators.
+func (r *run) state() string {
+	r.mu.Lock()
+	at := r.phase
+	r.mu.Unlock()
+	switch {
+	case at == over:
+		return "ending"
+	case r.waits():
+		return "waiting"
+	case at == tasked:
+		return "working"
+	}
+	return "not a task yet"
 }
 
 // clip makes a text a status message: UTF-8, and no longer than is kept.

@@ -141,7 +141,7 @@ func (s *Service) Subscribe(ctx context.Context, req *connect.Request[outriggerv
 		s.denied(ctx, rpcOf(req), bridge.OpListen.String(), filterOf(req.Msg), err)
 		return s.refused(req.Peer().Protocol, err, errmap.About{})
 	}
-	l, failed := s.last(ctx, req.Peer().Addr)
+	l, failed := s.last(ctx, req.Peer().Addr, map[bool]string{true: "events", false: "changes"}[events != nil])
 	if failed != nil {
 		return errmap.ToConnect(failed, errmap.About{})
 	}

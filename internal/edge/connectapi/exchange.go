@@ -31,7 +31,7 @@ const exchangeRoute = "/outrigger.v1.ToolService/Exchange"
 // closed, and everything is answered. It also returns when the stream breaks, which
 // cancels the calls in flight. A caller that does not read replies breaks its stream.
 func (s *Service) Exchange(ctx context.Context, stream *connect.BidiStream[outriggerv1.Envelope, outriggerv1.Envelope]) error {
-	l, failed := s.lastUntil(ctx, stream.Peer().Addr, func(l *lasting) { l.reader.stopReading() })
+	l, failed := s.lastUntil(ctx, stream.Peer().Addr, "many calls (Exchange)", func(l *lasting) { l.reader.stopReading() })
 	if failed != nil {
 		return errmap.ToConnect(failed, errmap.About{})
 	}

@@ -37,12 +37,12 @@ type lasting struct {
 
 // last admits one more such stream, which ends with the service; it must be
 // closed.
-func (s *Service) last(ctx context.Context, peer string) (*lasting, *errmap.Error) {
-	return s.lastUntil(ctx, peer, func(l *lasting) { l.cancel(errEnding) })
+func (s *Service) last(ctx context.Context, peer, what string) (*lasting, *errmap.Error) {
+	return s.lastUntil(ctx, peer, what, func(l *lasting) { l.cancel(errEnding) })
 }
 
 // lastUntil is last for a stream that has its own way to end with the service.
-func (s *Service) lastUntil(ctx context.Context, peer string, end func(*lasting)) (*lasting, *errmap.Error) {
+func (s *Service) lastUntil(ctx context.Context, peer, what string, end func(*lasting)) (*lasting, *errmap.Error) {
 	if s.bridge.Flights().Draining() || s.life.Err() != nil {
 		return nil, shuttingDown()
 	}
@@ -52,7 +52,7 @@ func (s *Service) lastUntil(ctx context.Context, peer string, end func(*lasting)
 		return nil, errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
 			errmap.Message("Tool service unavailable: too many streams are open"))
 	}
-	release, failed := s.bridge.OpenStream(bridge.CallerOf(ctx, peer))
+	release, failed := s.bridge.OpenStream(bridge.CallerOf(ctx, peer), what, "")
 	if failed != nil {
 		s.lasting.Add(-1)
 		return nil, failed

@@ -178,7 +178,7 @@ func (s *Service) WatchTools(ctx context.Context, req *connect.Request[outrigger
 	if err := protovalidate.Validate(req.Msg); err != nil {
 		return s.refused(req.Peer().Protocol, ruleError(err), errmap.About{})
 	}
-	l, failed := s.last(ctx, req.Peer().Addr)
+	l, failed := s.last(ctx, req.Peer().Addr, "tools (WatchTools)")
 	if failed != nil {
 		return errmap.ToConnect(failed, errmap.About{})
 	}

@@ -67,6 +67,8 @@ type Options struct {
 	Find func(ctx context.Context, id uint64) *adminv1.GetCallResponse
 	// WatchLog has all lines of the log kept until stop is called.
 	WatchLog func() (stop func())
+	// LongLived are the sessions, tasks or streams of the process, in no order; nil for another kind. They are not changed.
+	LongLived func(kind adminv1.LongLivedKind) []*adminv1.LongLived
 	// Fingerprint is that of the catalog, empty before the first.
 	Fingerprint func() string
 	// Approvals are the calls that wait for approval, Approver is the operator of a request as an approver. Shown returns what an
@@ -99,6 +101,7 @@ type Service struct {
 	index    compact.Newest
 	changed  changes
 	watchers atomic.Int32
+	shared   shared
 }
 
 // New returns a Service, which hears of new catalogs from live.

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -26,6 +28,9 @@ const (
 	usualInterval, minInterval, maxInterval = time.Second, 250 * time.Millisecond, time.Minute
 	// maxWatchers bounds the clients that watch at a time: each costs a message of up to some 100 KB at its interval.
 	maxWatchers = 32
+	// perMessage is the time between two messages to any of these clients: each costs a millisecond of CPU, or several where
+	// many calls end. Where many watch, their intervals grow: at 32 clients to a second.
+	perMessage = time.Second / 32
 	// maxCalls is the maximum number of calls of each kind in one message, maxCounts that of tools.
 	maxCalls, maxCounts = 200, 256
 )
@@ -43,17 +48,18 @@ func (s *Service) Watch(ctx context.Context, req *connect.Request[adminv1.WatchR
 	if req.Msg.GetInterval() != nil {
 		interval = min(max(req.Msg.GetInterval().AsDuration(), minInterval), maxInterval)
 	}
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
+	timer := time.NewTimer(interval)
+	defer timer.Stop()
 	last := uint64(0)
-	for {
-		now := s.state()
+	for isFirst := true; ; isFirst = false {
+		now := s.snapshot(isFirst)
 		now.Ended, last, now.EndedOmitted = s.opts.Bridge.EndedSince(last, maxCalls)
 		if err := out.Send(now); err != nil {
 			return err
 		}
+		timer.Reset(max(interval, time.Duration(s.watchers.Load())*perMessage))
 		select {
-		case <-ticker.C:
+		case <-timer.C:
 		case <-s.opts.Ending:
 			return refused(errmap.Unavailable, "Unavailable: the sidecar is shutting down")
 		case <-ctx.Done():
@@ -62,11 +68,40 @@ func (s *Service) Watch(ctx context.Context, req *connect.Request[adminv1.WatchR
 	}
 }
 
-// state is the state of the sidecar, without the calls that have ended.
-func (s *Service) state() *adminv1.WatchResponse {
+// snapshotFor is how long clients that watch share what was found out for one of them: eight times a second at most, however many
+// watch. It is shorter than any of their intervals.
+const snapshotFor = minInterval / 2
+
+// shared is the last state of the sidecar that was sent.
+type shared struct {
+	mu    sync.Mutex
+	at    time.Time
+	state *adminv1.WatchResponse
+}
+
+// snapshot is the state of the sidecar, without the calls that have ended. Its parts are shared, and must not be changed. A
+// fresh one is of now.
+func (s *Service) snapshot(isFresh bool) *adminv1.WatchResponse {
+	s.shared.mu.Lock()
+	if now := time.Now(); isFresh || s.shared.state == nil || now.Sub(s.shared.at) >= snapshotFor {
+		s.shared.state, s.shared.at = s.state(now), now
+	}
+	state := s.shared.state
+	s.shared.mu.Unlock()
+	out := &adminv1.WatchResponse{}
+	to := out.ProtoReflect()
+	state.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		to.Set(field, value)
+		return true
+	})
+	return out
+}
+
+// state is the state of the sidecar now, without the calls that have ended.
+func (s *Service) state(at time.Time) *adminv1.WatchResponse {
 	ready, checks := s.opts.Ready()
 	now := &adminv1.WatchResponse{
-		Time: timestamppb.Now(), Started: timestamppb.New(s.started), Ready: ready, State: s.opts.State(), Watchers: s.watchers.Load(),
+		Time: timestamppb.New(at), Started: timestamppb.New(s.started), Ready: ready, State: s.opts.State(), Watchers: s.watchers.Load(),
 		Certificates: s.opts.Certificates(), Trust: s.trust(), Approvals: int32(min(s.opts.Approvals.Waiting(), 1<<30)),
 	}
 	for _, c := range s.opts.Stats.Counts(maxCounts) {
@@ -124,6 +159,16 @@ func (s *Service) GetCall(ctx context.Context, req *connect.Request[adminv1.GetC
 		return connect.NewResponse(found), nil
 	}
 	return nil, connect.NewError(connect.CodeNotFound, errGone)
+}
+
+// ListStreamItems implements AdminService.
+func (s *Service) ListStreamItems(ctx context.Context, req *connect.Request[adminv1.ListStreamItemsRequest]) (*connect.Response[adminv1.ListStreamItemsResponse], error) {
+	items, omitted, operator := s.opts.Bridge.StreamItems(req.Msg.GetCallId(), req.Msg.GetAfter())
+	// Who made the call gets its result. Where operators do not authenticate, all are one.
+	if operator == "" || s.opts.Operators.HasOperators() && s.opts.Operators.Operator(ctx, req.Peer().Addr) != operator {
+		return connect.NewResponse(&adminv1.ListStreamItemsResponse{Ended: true}), nil
+	}
+	return connect.NewResponse(&adminv1.ListStreamItemsResponse{Items: items, Omitted: omitted}), nil
 }
 
 // errGone is for a call that is not kept.

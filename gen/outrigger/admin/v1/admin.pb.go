@@ -9,7 +9,7 @@
 // What operators see and do while a sidecar runs: the API of the console and of `sidecar top`, on the admin listener.
 //
 // With --admin-tokens every RPC needs the role "read", and those that say so the role "operate". No message has arguments or
-// results of calls.
+// results of calls, but those of approvals, and the items of streams that the operator called in the console.
 
 package adminv1
 
@@ -29,6 +29,63 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// LongLivedKind is a kind of what outlives a request.
+type LongLivedKind int32
+
+const (
+	// Not a kind.
+	LongLivedKind_LONG_LIVED_KIND_UNSPECIFIED LongLivedKind = 0
+	// Legacy sessions of MCP.
+	LongLivedKind_LONG_LIVED_KIND_SESSION LongLivedKind = 1
+	// Calls that run as tasks, or may become one.
+	LongLivedKind_LONG_LIVED_KIND_TASK LongLivedKind = 2
+	// Streams of changes, of a session or of the typed pass-through.
+	LongLivedKind_LONG_LIVED_KIND_STREAM LongLivedKind = 3
+)
+
+// Enum value maps for LongLivedKind.
+var (
+	LongLivedKind_name = map[int32]string{
+		0: "LONG_LIVED_KIND_UNSPECIFIED",
+		1: "LONG_LIVED_KIND_SESSION",
+		2: "LONG_LIVED_KIND_TASK",
+		3: "LONG_LIVED_KIND_STREAM",
+	}
+	LongLivedKind_value = map[string]int32{
+		"LONG_LIVED_KIND_UNSPECIFIED": 0,
+		"LONG_LIVED_KIND_SESSION":     1,
+		"LONG_LIVED_KIND_TASK":        2,
+		"LONG_LIVED_KIND_STREAM":      3,
+	}
+)
+
+func (x LongLivedKind) Enum() *LongLivedKind {
+	p := new(LongLivedKind)
+	*p = x
+	return p
+}
+
+func (x LongLivedKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (LongLivedKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_outrigger_admin_v1_admin_proto_enumTypes[0].Descriptor()
+}
+
+func (LongLivedKind) Type() protoreflect.EnumType {
+	return &file_outrigger_admin_v1_admin_proto_enumTypes[0]
+}
+
+func (x LongLivedKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use LongLivedKind.Descriptor instead.
+func (LongLivedKind) EnumDescriptor() ([]byte, []int) {
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{0}
+}
 
 // ListApprovalsRequest asks for calls that wait for approval.
 type ListApprovalsRequest struct {
@@ -2390,6 +2447,417 @@ func (x *GetCallResponse) GetAdvice() []string {
 	return nil
 }
 
+// ListStreamItemsRequest names a call.
+type ListStreamItemsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the call.
+	CallId uint64 `protobuf:"varint,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// Number of the last item that is known; 0 asks for all that are kept.
+	After         uint64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListStreamItemsRequest) Reset() {
+	*x = ListStreamItemsRequest{}
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStreamItemsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStreamItemsRequest) ProtoMessage() {}
+
+func (x *ListStreamItemsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStreamItemsRequest.ProtoReflect.Descriptor instead.
+func (*ListStreamItemsRequest) Descriptor() ([]byte, []int) {
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ListStreamItemsRequest) GetCallId() uint64 {
+	if x != nil {
+		return x.CallId
+	}
+	return 0
+}
+
+func (x *ListStreamItemsRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+// ListStreamItemsResponse has the items.
+type ListStreamItemsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The items after that number that are kept, the oldest first, as the caller gets them. At most 64.
+	Items []*StreamItem `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	// Number of items after that number that are no longer kept.
+	Omitted uint64 `protobuf:"varint,2,opt,name=omitted,proto3" json:"omitted,omitempty"`
+	// No more items come: the call is not in flight, or the operator may not see them.
+	Ended         bool `protobuf:"varint,3,opt,name=ended,proto3" json:"ended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListStreamItemsResponse) Reset() {
+	*x = ListStreamItemsResponse{}
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStreamItemsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStreamItemsResponse) ProtoMessage() {}
+
+func (x *ListStreamItemsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStreamItemsResponse.ProtoReflect.Descriptor instead.
+func (*ListStreamItemsResponse) Descriptor() ([]byte, []int) {
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ListStreamItemsResponse) GetItems() []*StreamItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *ListStreamItemsResponse) GetOmitted() uint64 {
+	if x != nil {
+		return x.Omitted
+	}
+	return 0
+}
+
+func (x *ListStreamItemsResponse) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
+// StreamItem is an item that a stream has brought.
+type StreamItem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the item in its stream, from 1.
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// Beginning of the item as JSON: at most 4 KB.
+	Json string `protobuf:"bytes,2,opt,name=json,proto3" json:"json,omitempty"`
+	// Size of the item in bytes.
+	Size          uint64 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamItem) Reset() {
+	*x = StreamItem{}
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamItem) ProtoMessage() {}
+
+func (x *StreamItem) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamItem.ProtoReflect.Descriptor instead.
+func (*StreamItem) Descriptor() ([]byte, []int) {
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *StreamItem) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *StreamItem) GetJson() string {
+	if x != nil {
+		return x.Json
+	}
+	return ""
+}
+
+func (x *StreamItem) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+// ListLongLivedRequest asks for a page.
+type ListLongLivedRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The kind.
+	Kind LongLivedKind `protobuf:"varint,1,opt,name=kind,proto3,enum=outrigger.admin.v1.LongLivedKind" json:"kind,omitempty"`
+	// Maximum number of entries; 0 is 50, and more than 200 is 200.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the previous page; empty for the first.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLongLivedRequest) Reset() {
+	*x = ListLongLivedRequest{}
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLongLivedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLongLivedRequest) ProtoMessage() {}
+
+func (x *ListLongLivedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLongLivedRequest.ProtoReflect.Descriptor instead.
+func (*ListLongLivedRequest) Descriptor() ([]byte, []int) {
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ListLongLivedRequest) GetKind() LongLivedKind {
+	if x != nil {
+		return x.Kind
+	}
+	return LongLivedKind_LONG_LIVED_KIND_UNSPECIFIED
+}
+
+func (x *ListLongLivedRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListLongLivedRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListLongLivedResponse is a page.
+type ListLongLivedResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The entries, the newest first.
+	Entries []*LongLived `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	// Token of the next page; empty on the last.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Number of entries of the kind.
+	Total         int32 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLongLivedResponse) Reset() {
+	*x = ListLongLivedResponse{}
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLongLivedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLongLivedResponse) ProtoMessage() {}
+
+func (x *ListLongLivedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLongLivedResponse.ProtoReflect.Descriptor instead.
+func (*ListLongLivedResponse) Descriptor() ([]byte, []int) {
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ListLongLivedResponse) GetEntries() []*LongLived {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *ListLongLivedResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListLongLivedResponse) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+// LongLived is a session, a task or a stream.
+type LongLived struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Beginning of its id, or of the digest of an id that is secret.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Caller.
+	Caller string `protobuf:"bytes,2,opt,name=caller,proto3" json:"caller,omitempty"`
+	// Canonical name of the tool; empty for a session, and for a stream of changes.
+	Tool string `protobuf:"bytes,3,opt,name=tool,proto3" json:"tool,omitempty"`
+	// When it began.
+	Began *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=began,proto3" json:"began,omitempty"`
+	// State, such as "in use", "idle", "working" or "open".
+	State string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
+	// When it ends at the latest, or unless it is used; absent if that is not known.
+	Ends *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=ends,proto3" json:"ends,omitempty"`
+	// What it is: the revision of a session, the kind of a stream; empty for a task.
+	Detail        string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LongLived) Reset() {
+	*x = LongLived{}
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LongLived) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LongLived) ProtoMessage() {}
+
+func (x *LongLived) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LongLived.ProtoReflect.Descriptor instead.
+func (*LongLived) Descriptor() ([]byte, []int) {
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *LongLived) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *LongLived) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *LongLived) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *LongLived) GetBegan() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Began
+	}
+	return nil
+}
+
+func (x *LongLived) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *LongLived) GetEnds() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Ends
+	}
+	return nil
+}
+
+func (x *LongLived) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 // RefreshRequest asks for a new catalog.
 type RefreshRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2399,7 +2867,7 @@ type RefreshRequest struct {
 
 func (x *RefreshRequest) Reset() {
 	*x = RefreshRequest{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[28]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2411,7 +2879,7 @@ func (x *RefreshRequest) String() string {
 func (*RefreshRequest) ProtoMessage() {}
 
 func (x *RefreshRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[28]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2424,7 +2892,7 @@ func (x *RefreshRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshRequest.ProtoReflect.Descriptor instead.
 func (*RefreshRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 // RefreshResponse is what came of it.
@@ -2444,7 +2912,7 @@ type RefreshResponse struct {
 
 func (x *RefreshResponse) Reset() {
 	*x = RefreshResponse{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[29]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2456,7 +2924,7 @@ func (x *RefreshResponse) String() string {
 func (*RefreshResponse) ProtoMessage() {}
 
 func (x *RefreshResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[29]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2469,7 +2937,7 @@ func (x *RefreshResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshResponse.ProtoReflect.Descriptor instead.
 func (*RefreshResponse) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RefreshResponse) GetChanged() bool {
@@ -2511,7 +2979,7 @@ type SetTrustRequest struct {
 
 func (x *SetTrustRequest) Reset() {
 	*x = SetTrustRequest{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[30]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2523,7 +2991,7 @@ func (x *SetTrustRequest) String() string {
 func (*SetTrustRequest) ProtoMessage() {}
 
 func (x *SetTrustRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[30]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2536,7 +3004,7 @@ func (x *SetTrustRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTrustRequest.ProtoReflect.Descriptor instead.
 func (*SetTrustRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetTrustRequest) GetTrust() string {
@@ -2559,7 +3027,7 @@ type SetTrustResponse struct {
 
 func (x *SetTrustResponse) Reset() {
 	*x = SetTrustResponse{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[31]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2571,7 +3039,7 @@ func (x *SetTrustResponse) String() string {
 func (*SetTrustResponse) ProtoMessage() {}
 
 func (x *SetTrustResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[31]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2584,7 +3052,7 @@ func (x *SetTrustResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTrustResponse.ProtoReflect.Descriptor instead.
 func (*SetTrustResponse) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SetTrustResponse) GetTrust() string {
@@ -2610,7 +3078,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[32]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2622,7 +3090,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[32]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2635,7 +3103,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 // DrainResponse says what is left.
@@ -2649,7 +3117,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[33]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2661,7 +3129,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[33]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2674,7 +3142,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DrainResponse) GetInFlight() int32 {
@@ -2701,7 +3169,7 @@ type Approval_Decision struct {
 
 func (x *Approval_Decision) Reset() {
 	*x = Approval_Decision{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[34]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2713,7 +3181,7 @@ func (x *Approval_Decision) String() string {
 func (*Approval_Decision) ProtoMessage() {}
 
 func (x *Approval_Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[34]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2967,7 +3435,36 @@ const file_outrigger_admin_v1_admin_proto_rawDesc = "" +
 	"\vrecord_note\x18\x05 \x01(\tR\n" +
 	"recordNote\x12\x1b\n" +
 	"\tlog_lines\x18\x06 \x03(\tR\blogLines\x12\x16\n" +
-	"\x06advice\x18\a \x03(\tR\x06advice\"\x10\n" +
+	"\x06advice\x18\a \x03(\tR\x06advice\"G\n" +
+	"\x16ListStreamItemsRequest\x12\x17\n" +
+	"\acall_id\x18\x01 \x01(\x04R\x06callId\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x04R\x05after\"\x7f\n" +
+	"\x17ListStreamItemsResponse\x124\n" +
+	"\x05items\x18\x01 \x03(\v2\x1e.outrigger.admin.v1.StreamItemR\x05items\x12\x18\n" +
+	"\aomitted\x18\x02 \x01(\x04R\aomitted\x12\x14\n" +
+	"\x05ended\x18\x03 \x01(\bR\x05ended\"L\n" +
+	"\n" +
+	"StreamItem\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x12\n" +
+	"\x04json\x18\x02 \x01(\tR\x04json\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x04R\x04size\"\x89\x01\n" +
+	"\x14ListLongLivedRequest\x125\n" +
+	"\x04kind\x18\x01 \x01(\x0e2!.outrigger.admin.v1.LongLivedKindR\x04kind\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"\x8e\x01\n" +
+	"\x15ListLongLivedResponse\x127\n" +
+	"\aentries\x18\x01 \x03(\v2\x1d.outrigger.admin.v1.LongLivedR\aentries\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x05R\x05total\"\xd7\x01\n" +
+	"\tLongLived\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06caller\x18\x02 \x01(\tR\x06caller\x12\x12\n" +
+	"\x04tool\x18\x03 \x01(\tR\x04tool\x120\n" +
+	"\x05began\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05began\x12\x14\n" +
+	"\x05state\x18\x05 \x01(\tR\x05state\x12.\n" +
+	"\x04ends\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x04ends\x12\x16\n" +
+	"\x06detail\x18\a \x01(\tR\x06detail\"\x10\n" +
 	"\x0eRefreshRequest\"\x92\x01\n" +
 	"\x0fRefreshResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x14\n" +
@@ -2981,14 +3478,22 @@ const file_outrigger_admin_v1_admin_proto_rawDesc = "" +
 	"\x06before\x18\x02 \x01(\tR\x06before\"\x0e\n" +
 	"\fDrainRequest\",\n" +
 	"\rDrainResponse\x12\x1b\n" +
-	"\tin_flight\x18\x01 \x01(\x05R\binFlight2\xd1\b\n" +
+	"\tin_flight\x18\x01 \x01(\x05R\binFlight*\x83\x01\n" +
+	"\rLongLivedKind\x12\x1f\n" +
+	"\x1bLONG_LIVED_KIND_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17LONG_LIVED_KIND_SESSION\x10\x01\x12\x18\n" +
+	"\x14LONG_LIVED_KIND_TASK\x10\x02\x12\x1a\n" +
+	"\x16LONG_LIVED_KIND_STREAM\x10\x032\xa3\n" +
+	"\n" +
 	"\fAdminService\x12X\n" +
 	"\tGetServer\x12$.outrigger.admin.v1.GetServerRequest\x1a%.outrigger.admin.v1.GetServerResponse\x12^\n" +
 	"\vSearchTools\x12&.outrigger.admin.v1.SearchToolsRequest\x1a'.outrigger.admin.v1.SearchToolsResponse\x12R\n" +
 	"\aGetTool\x12\".outrigger.admin.v1.GetToolRequest\x1a#.outrigger.admin.v1.GetToolResponse\x12g\n" +
 	"\x0eCheckArguments\x12).outrigger.admin.v1.CheckArgumentsRequest\x1a*.outrigger.admin.v1.CheckArgumentsResponse\x12N\n" +
 	"\x05Watch\x12 .outrigger.admin.v1.WatchRequest\x1a!.outrigger.admin.v1.WatchResponse0\x01\x12R\n" +
-	"\aGetCall\x12\".outrigger.admin.v1.GetCallRequest\x1a#.outrigger.admin.v1.GetCallResponse\x12R\n" +
+	"\aGetCall\x12\".outrigger.admin.v1.GetCallRequest\x1a#.outrigger.admin.v1.GetCallResponse\x12j\n" +
+	"\x0fListStreamItems\x12*.outrigger.admin.v1.ListStreamItemsRequest\x1a+.outrigger.admin.v1.ListStreamItemsResponse\x12d\n" +
+	"\rListLongLived\x12(.outrigger.admin.v1.ListLongLivedRequest\x1a).outrigger.admin.v1.ListLongLivedResponse\x12R\n" +
 	"\aRefresh\x12\".outrigger.admin.v1.RefreshRequest\x1a#.outrigger.admin.v1.RefreshResponse\x12U\n" +
 	"\bSetTrust\x12#.outrigger.admin.v1.SetTrustRequest\x1a$.outrigger.admin.v1.SetTrustResponse\x12L\n" +
 	"\x05Drain\x12 .outrigger.admin.v1.DrainRequest\x1a!.outrigger.admin.v1.DrainResponse\x12d\n" +
@@ -3010,108 +3515,125 @@ func file_outrigger_admin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_outrigger_admin_v1_admin_proto_rawDescData
 }
 
-var file_outrigger_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_outrigger_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_outrigger_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_outrigger_admin_v1_admin_proto_goTypes = []any{
-	(*ListApprovalsRequest)(nil),   // 0: outrigger.admin.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil),  // 1: outrigger.admin.v1.ListApprovalsResponse
-	(*GetApprovalRequest)(nil),     // 2: outrigger.admin.v1.GetApprovalRequest
-	(*GetApprovalResponse)(nil),    // 3: outrigger.admin.v1.GetApprovalResponse
-	(*DecideApprovalRequest)(nil),  // 4: outrigger.admin.v1.DecideApprovalRequest
-	(*DecideApprovalResponse)(nil), // 5: outrigger.admin.v1.DecideApprovalResponse
-	(*Approval)(nil),               // 6: outrigger.admin.v1.Approval
-	(*GetServerRequest)(nil),       // 7: outrigger.admin.v1.GetServerRequest
-	(*GetServerResponse)(nil),      // 8: outrigger.admin.v1.GetServerResponse
-	(*SearchToolsRequest)(nil),     // 9: outrigger.admin.v1.SearchToolsRequest
-	(*SearchToolsResponse)(nil),    // 10: outrigger.admin.v1.SearchToolsResponse
-	(*ToolSummary)(nil),            // 11: outrigger.admin.v1.ToolSummary
-	(*GetToolRequest)(nil),         // 12: outrigger.admin.v1.GetToolRequest
-	(*GetToolResponse)(nil),        // 13: outrigger.admin.v1.GetToolResponse
-	(*Finding)(nil),                // 14: outrigger.admin.v1.Finding
-	(*CheckArgumentsRequest)(nil),  // 15: outrigger.admin.v1.CheckArgumentsRequest
-	(*CheckArgumentsResponse)(nil), // 16: outrigger.admin.v1.CheckArgumentsResponse
-	(*Violation)(nil),              // 17: outrigger.admin.v1.Violation
-	(*WatchRequest)(nil),           // 18: outrigger.admin.v1.WatchRequest
-	(*WatchResponse)(nil),          // 19: outrigger.admin.v1.WatchResponse
-	(*Call)(nil),                   // 20: outrigger.admin.v1.Call
-	(*Step)(nil),                   // 21: outrigger.admin.v1.Step
-	(*ToolCounts)(nil),             // 22: outrigger.admin.v1.ToolCounts
-	(*Limit)(nil),                  // 23: outrigger.admin.v1.Limit
-	(*Check)(nil),                  // 24: outrigger.admin.v1.Check
-	(*Certificate)(nil),            // 25: outrigger.admin.v1.Certificate
-	(*GetCallRequest)(nil),         // 26: outrigger.admin.v1.GetCallRequest
-	(*GetCallResponse)(nil),        // 27: outrigger.admin.v1.GetCallResponse
-	(*RefreshRequest)(nil),         // 28: outrigger.admin.v1.RefreshRequest
-	(*RefreshResponse)(nil),        // 29: outrigger.admin.v1.RefreshResponse
-	(*SetTrustRequest)(nil),        // 30: outrigger.admin.v1.SetTrustRequest
-	(*SetTrustResponse)(nil),       // 31: outrigger.admin.v1.SetTrustResponse
-	(*DrainRequest)(nil),           // 32: outrigger.admin.v1.DrainRequest
-	(*DrainResponse)(nil),          // 33: outrigger.admin.v1.DrainResponse
-	(*Approval_Decision)(nil),      // 34: outrigger.admin.v1.Approval.Decision
-	nil,                            // 35: outrigger.admin.v1.GetToolResponse.ListedEntry
-	(*timestamppb.Timestamp)(nil),  // 36: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 37: google.protobuf.Duration
+	(LongLivedKind)(0),              // 0: outrigger.admin.v1.LongLivedKind
+	(*ListApprovalsRequest)(nil),    // 1: outrigger.admin.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),   // 2: outrigger.admin.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),      // 3: outrigger.admin.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),     // 4: outrigger.admin.v1.GetApprovalResponse
+	(*DecideApprovalRequest)(nil),   // 5: outrigger.admin.v1.DecideApprovalRequest
+	(*DecideApprovalResponse)(nil),  // 6: outrigger.admin.v1.DecideApprovalResponse
+	(*Approval)(nil),                // 7: outrigger.admin.v1.Approval
+	(*GetServerRequest)(nil),        // 8: outrigger.admin.v1.GetServerRequest
+	(*GetServerResponse)(nil),       // 9: outrigger.admin.v1.GetServerResponse
+	(*SearchToolsRequest)(nil),      // 10: outrigger.admin.v1.SearchToolsRequest
+	(*SearchToolsResponse)(nil),     // 11: outrigger.admin.v1.SearchToolsResponse
+	(*ToolSummary)(nil),             // 12: outrigger.admin.v1.ToolSummary
+	(*GetToolRequest)(nil),          // 13: outrigger.admin.v1.GetToolRequest
+	(*GetToolResponse)(nil),         // 14: outrigger.admin.v1.GetToolResponse
+	(*Finding)(nil),                 // 15: outrigger.admin.v1.Finding
+	(*CheckArgumentsRequest)(nil),   // 16: outrigger.admin.v1.CheckArgumentsRequest
+	(*CheckArgumentsResponse)(nil),  // 17: outrigger.admin.v1.CheckArgumentsResponse
+	(*Violation)(nil),               // 18: outrigger.admin.v1.Violation
+	(*WatchRequest)(nil),            // 19: outrigger.admin.v1.WatchRequest
+	(*WatchResponse)(nil),           // 20: outrigger.admin.v1.WatchResponse
+	(*Call)(nil),                    // 21: outrigger.admin.v1.Call
+	(*Step)(nil),                    // 22: outrigger.admin.v1.Step
+	(*ToolCounts)(nil),              // 23: outrigger.admin.v1.ToolCounts
+	(*Limit)(nil),                   // 24: outrigger.admin.v1.Limit
+	(*Check)(nil),                   // 25: outrigger.admin.v1.Check
+	(*Certificate)(nil),             // 26: outrigger.admin.v1.Certificate
+	(*GetCallRequest)(nil),          // 27: outrigger.admin.v1.GetCallRequest
+	(*GetCallResponse)(nil),         // 28: outrigger.admin.v1.GetCallResponse
+	(*ListStreamItemsRequest)(nil),  // 29: outrigger.admin.v1.ListStreamItemsRequest
+	(*ListStreamItemsResponse)(nil), // 30: outrigger.admin.v1.ListStreamItemsResponse
+	(*StreamItem)(nil),              // 31: outrigger.admin.v1.StreamItem
+	(*ListLongLivedRequest)(nil),    // 32: outrigger.admin.v1.ListLongLivedRequest
+	(*ListLongLivedResponse)(nil),   // 33: outrigger.admin.v1.ListLongLivedResponse
+	(*LongLived)(nil),               // 34: outrigger.admin.v1.LongLived
+	(*RefreshRequest)(nil),          // 35: outrigger.admin.v1.RefreshRequest
+	(*RefreshResponse)(nil),         // 36: outrigger.admin.v1.RefreshResponse
+	(*SetTrustRequest)(nil),         // 37: outrigger.admin.v1.SetTrustRequest
+	(*SetTrustResponse)(nil),        // 38: outrigger.admin.v1.SetTrustResponse
+	(*DrainRequest)(nil),            // 39: outrigger.admin.v1.DrainRequest
+	(*DrainResponse)(nil),           // 40: outrigger.admin.v1.DrainResponse
+	(*Approval_Decision)(nil),       // 41: outrigger.admin.v1.Approval.Decision
+	nil,                             // 42: outrigger.admin.v1.GetToolResponse.ListedEntry
+	(*timestamppb.Timestamp)(nil),   // 43: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 44: google.protobuf.Duration
 }
 var file_outrigger_admin_v1_admin_proto_depIdxs = []int32{
-	6,  // 0: outrigger.admin.v1.ListApprovalsResponse.approvals:type_name -> outrigger.admin.v1.Approval
-	6,  // 1: outrigger.admin.v1.GetApprovalResponse.approval:type_name -> outrigger.admin.v1.Approval
-	6,  // 2: outrigger.admin.v1.DecideApprovalResponse.approval:type_name -> outrigger.admin.v1.Approval
-	36, // 3: outrigger.admin.v1.Approval.created:type_name -> google.protobuf.Timestamp
-	36, // 4: outrigger.admin.v1.Approval.expires:type_name -> google.protobuf.Timestamp
-	34, // 5: outrigger.admin.v1.Approval.decisions:type_name -> outrigger.admin.v1.Approval.Decision
-	11, // 6: outrigger.admin.v1.SearchToolsResponse.tools:type_name -> outrigger.admin.v1.ToolSummary
-	11, // 7: outrigger.admin.v1.GetToolResponse.tool:type_name -> outrigger.admin.v1.ToolSummary
-	35, // 8: outrigger.admin.v1.GetToolResponse.listed:type_name -> outrigger.admin.v1.GetToolResponse.ListedEntry
-	14, // 9: outrigger.admin.v1.GetToolResponse.findings:type_name -> outrigger.admin.v1.Finding
-	17, // 10: outrigger.admin.v1.CheckArgumentsResponse.violations:type_name -> outrigger.admin.v1.Violation
-	37, // 11: outrigger.admin.v1.WatchRequest.interval:type_name -> google.protobuf.Duration
-	36, // 12: outrigger.admin.v1.WatchResponse.time:type_name -> google.protobuf.Timestamp
-	20, // 13: outrigger.admin.v1.WatchResponse.in_flight:type_name -> outrigger.admin.v1.Call
-	20, // 14: outrigger.admin.v1.WatchResponse.ended:type_name -> outrigger.admin.v1.Call
-	22, // 15: outrigger.admin.v1.WatchResponse.tools:type_name -> outrigger.admin.v1.ToolCounts
-	23, // 16: outrigger.admin.v1.WatchResponse.limits:type_name -> outrigger.admin.v1.Limit
-	24, // 17: outrigger.admin.v1.WatchResponse.checks:type_name -> outrigger.admin.v1.Check
-	25, // 18: outrigger.admin.v1.WatchResponse.certificates:type_name -> outrigger.admin.v1.Certificate
-	36, // 19: outrigger.admin.v1.WatchResponse.started:type_name -> google.protobuf.Timestamp
-	36, // 20: outrigger.admin.v1.Call.began:type_name -> google.protobuf.Timestamp
-	37, // 21: outrigger.admin.v1.Call.took:type_name -> google.protobuf.Duration
-	37, // 22: outrigger.admin.v1.Call.upstream:type_name -> google.protobuf.Duration
-	21, // 23: outrigger.admin.v1.Call.steps:type_name -> outrigger.admin.v1.Step
-	37, // 24: outrigger.admin.v1.Step.at:type_name -> google.protobuf.Duration
-	37, // 25: outrigger.admin.v1.Step.took:type_name -> google.protobuf.Duration
-	37, // 26: outrigger.admin.v1.ToolCounts.total:type_name -> google.protobuf.Duration
-	36, // 27: outrigger.admin.v1.Certificate.not_after:type_name -> google.protobuf.Timestamp
-	20, // 28: outrigger.admin.v1.GetCallResponse.call:type_name -> outrigger.admin.v1.Call
-	37, // 29: outrigger.admin.v1.RefreshResponse.took:type_name -> google.protobuf.Duration
-	36, // 30: outrigger.admin.v1.Approval.Decision.time:type_name -> google.protobuf.Timestamp
-	7,  // 31: outrigger.admin.v1.AdminService.GetServer:input_type -> outrigger.admin.v1.GetServerRequest
-	9,  // 32: outrigger.admin.v1.AdminService.SearchTools:input_type -> outrigger.admin.v1.SearchToolsRequest
-	12, // 33: outrigger.admin.v1.AdminService.GetTool:input_type -> outrigger.admin.v1.GetToolRequest
-	15, // 34: outrigger.admin.v1.AdminService.CheckArguments:input_type -> outrigger.admin.v1.CheckArgumentsRequest
-	18, // 35: outrigger.admin.v1.AdminService.Watch:input_type -> outrigger.admin.v1.WatchRequest
-	26, // 36: outrigger.admin.v1.AdminService.GetCall:input_type -> outrigger.admin.v1.GetCallRequest
-	28, // 37: outrigger.admin.v1.AdminService.Refresh:input_type -> outrigger.admin.v1.RefreshRequest
-	30, // 38: outrigger.admin.v1.AdminService.SetTrust:input_type -> outrigger.admin.v1.SetTrustRequest
-	32, // 39: outrigger.admin.v1.AdminService.Drain:input_type -> outrigger.admin.v1.DrainRequest
-	0,  // 40: outrigger.admin.v1.AdminService.ListApprovals:input_type -> outrigger.admin.v1.ListApprovalsRequest
-	2,  // 41: outrigger.admin.v1.AdminService.GetApproval:input_type -> outrigger.admin.v1.GetApprovalRequest
-	4,  // 42: outrigger.admin.v1.AdminService.DecideApproval:input_type -> outrigger.admin.v1.DecideApprovalRequest
-	8,  // 43: outrigger.admin.v1.AdminService.GetServer:output_type -> outrigger.admin.v1.GetServerResponse
-	10, // 44: outrigger.admin.v1.AdminService.SearchTools:output_type -> outrigger.admin.v1.SearchToolsResponse
-	13, // 45: outrigger.admin.v1.AdminService.GetTool:output_type -> outrigger.admin.v1.GetToolResponse
-	16, // 46: outrigger.admin.v1.AdminService.CheckArguments:output_type -> outrigger.admin.v1.CheckArgumentsResponse
-	19, // 47: outrigger.admin.v1.AdminService.Watch:output_type -> outrigger.admin.v1.WatchResponse
-	27, // 48: outrigger.admin.v1.AdminService.GetCall:output_type -> outrigger.admin.v1.GetCallResponse
-	29, // 49: outrigger.admin.v1.AdminService.Refresh:output_type -> outrigger.admin.v1.RefreshResponse
-	31, // 50: outrigger.admin.v1.AdminService.SetTrust:output_type -> outrigger.admin.v1.SetTrustResponse
-	33, // 51: outrigger.admin.v1.AdminService.Drain:output_type -> outrigger.admin.v1.DrainResponse
-	1,  // 52: outrigger.admin.v1.AdminService.ListApprovals:output_type -> outrigger.admin.v1.ListApprovalsResponse
-	3,  // 53: outrigger.admin.v1.AdminService.GetApproval:output_type -> outrigger.admin.v1.GetApprovalResponse
-	5,  // 54: outrigger.admin.v1.AdminService.DecideApproval:output_type -> outrigger.admin.v1.DecideApprovalResponse
-	43, // [43:55] is the sub-list for method output_type
-	31, // [31:43] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	7,  // 0: outrigger.admin.v1.ListApprovalsResponse.approvals:type_name -> outrigger.admin.v1.Approval
+	7,  // 1: outrigger.admin.v1.GetApprovalResponse.approval:type_name -> outrigger.admin.v1.Approval
+	7,  // 2: outrigger.admin.v1.DecideApprovalResponse.approval:type_name -> outrigger.admin.v1.Approval
+	43, // 3: outrigger.admin.v1.Approval.created:type_name -> google.protobuf.Timestamp
+	43, // 4: outrigger.admin.v1.Approval.expires:type_name -> google.protobuf.Timestamp
+	41, // 5: outrigger.admin.v1.Approval.decisions:type_name -> outrigger.admin.v1.Approval.Decision
+	12, // 6: outrigger.admin.v1.SearchToolsResponse.tools:type_name -> outrigger.admin.v1.ToolSummary
+	12, // 7: outrigger.admin.v1.GetToolResponse.tool:type_name -> outrigger.admin.v1.ToolSummary
+	42, // 8: outrigger.admin.v1.GetToolResponse.listed:type_name -> outrigger.admin.v1.GetToolResponse.ListedEntry
+	15, // 9: outrigger.admin.v1.GetToolResponse.findings:type_name -> outrigger.admin.v1.Finding
+	18, // 10: outrigger.admin.v1.CheckArgumentsResponse.violations:type_name -> outrigger.admin.v1.Violation
+	44, // 11: outrigger.admin.v1.WatchRequest.interval:type_name -> google.protobuf.Duration
+	43, // 12: outrigger.admin.v1.WatchResponse.time:type_name -> google.protobuf.Timestamp
+	21, // 13: outrigger.admin.v1.WatchResponse.in_flight:type_name -> outrigger.admin.v1.Call
+	21, // 14: outrigger.admin.v1.WatchResponse.ended:type_name -> outrigger.admin.v1.Call
+	23, // 15: outrigger.admin.v1.WatchResponse.tools:type_name -> outrigger.admin.v1.ToolCounts
+	24, // 16: outrigger.admin.v1.WatchResponse.limits:type_name -> outrigger.admin.v1.Limit
+	25, // 17: outrigger.admin.v1.WatchResponse.checks:type_name -> outrigger.admin.v1.Check
+	26, // 18: outrigger.admin.v1.WatchResponse.certificates:type_name -> outrigger.admin.v1.Certificate
+	43, // 19: outrigger.admin.v1.WatchResponse.started:type_name -> google.protobuf.Timestamp
+	43, // 20: outrigger.admin.v1.Call.began:type_name -> google.protobuf.Timestamp
+	44, // 21: outrigger.admin.v1.Call.took:type_name -> google.protobuf.Duration
+	44, // 22: outrigger.admin.v1.Call.upstream:type_name -> google.protobuf.Duration
+	22, // 23: outrigger.admin.v1.Call.steps:type_name -> outrigger.admin.v1.Step
+	44, // 24: outrigger.admin.v1.Step.at:type_name -> google.protobuf.Duration
+	44, // 25: outrigger.admin.v1.Step.took:type_name -> google.protobuf.Duration
+	44, // 26: outrigger.admin.v1.ToolCounts.total:type_name -> google.protobuf.Duration
+	43, // 27: outrigger.admin.v1.Certificate.not_after:type_name -> google.protobuf.Timestamp
+	21, // 28: outrigger.admin.v1.GetCallResponse.call:type_name -> outrigger.admin.v1.Call
+	31, // 29: outrigger.admin.v1.ListStreamItemsResponse.items:type_name -> outrigger.admin.v1.StreamItem
+	0,  // 30: outrigger.admin.v1.ListLongLivedRequest.kind:type_name -> outrigger.admin.v1.LongLivedKind
+	34, // 31: outrigger.admin.v1.ListLongLivedResponse.entries:type_name -> outrigger.admin.v1.LongLived
+	43, // 32: outrigger.admin.v1.LongLived.began:type_name -> google.protobuf.Timestamp
+	43, // 33: outrigger.admin.v1.LongLived.ends:type_name -> google.protobuf.Timestamp
+	44, // 34: outrigger.admin.v1.RefreshResponse.took:type_name -> google.protobuf.Duration
+	43, // 35: outrigger.admin.v1.Approval.Decision.time:type_name -> google.protobuf.Timestamp
+	8,  // 36: outrigger.admin.v1.AdminService.GetServer:input_type -> outrigger.admin.v1.GetServerRequest
+	10, // 37: outrigger.admin.v1.AdminService.SearchTools:input_type -> outrigger.admin.v1.SearchToolsRequest
+	13, // 38: outrigger.admin.v1.AdminService.GetTool:input_type -> outrigger.admin.v1.GetToolRequest
+	16, // 39: outrigger.admin.v1.AdminService.CheckArguments:input_type -> outrigger.admin.v1.CheckArgumentsRequest
+	19, // 40: outrigger.admin.v1.AdminService.Watch:input_type -> outrigger.admin.v1.WatchRequest
+	27, // 41: outrigger.admin.v1.AdminService.GetCall:input_type -> outrigger.admin.v1.GetCallRequest
+	29, // 42: outrigger.admin.v1.AdminService.ListStreamItems:input_type -> outrigger.admin.v1.ListStreamItemsRequest
+	32, // 43: outrigger.admin.v1.AdminService.ListLongLived:input_type -> outrigger.admin.v1.ListLongLivedRequest
+	35, // 44: outrigger.admin.v1.AdminService.Refresh:input_type -> outrigger.admin.v1.RefreshRequest
+	37, // 45: outrigger.admin.v1.AdminService.SetTrust:input_type -> outrigger.admin.v1.SetTrustRequest
+	39, // 46: outrigger.admin.v1.AdminService.Drain:input_type -> outrigger.admin.v1.DrainRequest
+	1,  // 47: outrigger.admin.v1.AdminService.ListApprovals:input_type -> outrigger.admin.v1.ListApprovalsRequest
+	3,  // 48: outrigger.admin.v1.AdminService.GetApproval:input_type -> outrigger.admin.v1.GetApprovalRequest
+	5,  // 49: outrigger.admin.v1.AdminService.DecideApproval:input_type -> outrigger.admin.v1.DecideApprovalRequest
+	9,  // 50: outrigger.admin.v1.AdminService.GetServer:output_type -> outrigger.admin.v1.GetServerResponse
+	11, // 51: outrigger.admin.v1.AdminService.SearchTools:output_type -> outrigger.admin.v1.SearchToolsResponse
+	14, // 52: outrigger.admin.v1.AdminService.GetTool:output_type -> outrigger.admin.v1.GetToolResponse
+	17, // 53: outrigger.admin.v1.AdminService.CheckArguments:output_type -> outrigger.admin.v1.CheckArgumentsResponse
+	20, // 54: outrigger.admin.v1.AdminService.Watch:output_type -> outrigger.admin.v1.WatchResponse
+	28, // 55: outrigger.admin.v1.AdminService.GetCall:output_type -> outrigger.admin.v1.GetCallResponse
+	30, // 56: outrigger.admin.v1.AdminService.ListStreamItems:output_type -> outrigger.admin.v1.ListStreamItemsResponse
+	33, // 57: outrigger.admin.v1.AdminService.ListLongLived:output_type -> outrigger.admin.v1.ListLongLivedResponse
+	36, // 58: outrigger.admin.v1.AdminService.Refresh:output_type -> outrigger.admin.v1.RefreshResponse
+	38, // 59: outrigger.admin.v1.AdminService.SetTrust:output_type -> outrigger.admin.v1.SetTrustResponse
+	40, // 60: outrigger.admin.v1.AdminService.Drain:output_type -> outrigger.admin.v1.DrainResponse
+	2,  // 61: outrigger.admin.v1.AdminService.ListApprovals:output_type -> outrigger.admin.v1.ListApprovalsResponse
+	4,  // 62: outrigger.admin.v1.AdminService.GetApproval:output_type -> outrigger.admin.v1.GetApprovalResponse
+	6,  // 63: outrigger.admin.v1.AdminService.DecideApproval:output_type -> outrigger.admin.v1.DecideApprovalResponse
+	50, // [50:64] is the sub-list for method output_type
+	36, // [36:50] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_admin_v1_admin_proto_init() }
@@ -3125,13 +3647,14 @@ func file_outrigger_admin_v1_admin_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_admin_v1_admin_proto_rawDesc), len(file_outrigger_admin_v1_admin_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   36,
+			NumEnums:      1,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_outrigger_admin_v1_admin_proto_goTypes,
 		DependencyIndexes: file_outrigger_admin_v1_admin_proto_depIdxs,
+		EnumInfos:         file_outrigger_admin_v1_admin_proto_enumTypes,
 		MessageInfos:      file_outrigger_admin_v1_admin_proto_msgTypes,
 	}.Build()
 	File_outrigger_admin_v1_admin_proto = out.File

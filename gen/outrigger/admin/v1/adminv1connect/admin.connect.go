@@ -7,7 +7,7 @@
 // What operators see and do while a sidecar runs: the API of the console and of `sidecar top`, on the admin listener.
 //
 // With --admin-tokens every RPC needs the role "read", and those that say so the role "operate". No message has arguments or
-// results of calls.
+// results of calls, but those of approvals, and the items of streams that the operator called in the console.
 package adminv1connect
 
 import (
@@ -53,6 +53,12 @@ const (
 	AdminServiceWatchProcedure = "/outrigger.admin.v1.AdminService/Watch"
 	// AdminServiceGetCallProcedure is the fully-qualified name of the AdminService's GetCall RPC.
 	AdminServiceGetCallProcedure = "/outrigger.admin.v1.AdminService/GetCall"
+	// AdminServiceListStreamItemsProcedure is the fully-qualified name of the AdminService's
+	// ListStreamItems RPC.
+	AdminServiceListStreamItemsProcedure = "/outrigger.admin.v1.AdminService/ListStreamItems"
+	// AdminServiceListLongLivedProcedure is the fully-qualified name of the AdminService's
+	// ListLongLived RPC.
+	AdminServiceListLongLivedProcedure = "/outrigger.admin.v1.AdminService/ListLongLived"
 	// AdminServiceRefreshProcedure is the fully-qualified name of the AdminService's Refresh RPC.
 	AdminServiceRefreshProcedure = "/outrigger.admin.v1.AdminService/Refresh"
 	// AdminServiceSetTrustProcedure is the fully-qualified name of the AdminService's SetTrust RPC.
@@ -85,6 +91,11 @@ type AdminServiceClient interface {
 	Watch(context.Context, *connect.Request[v1.WatchRequest]) (*connect.ServerStreamForClient[v1.WatchResponse], error)
 	// GetCall returns what is known of one call. NOT_FOUND if the call is not in flight and not among those that are kept.
 	GetCall(context.Context, *connect.Request[v1.GetCallRequest]) (*connect.Response[v1.GetCallResponse], error)
+	// ListStreamItems returns the last items of a stream, as they come. Only the operator that made the call in the console gets them,
+	// and only while the call is in flight: its result has them too.
+	ListStreamItems(context.Context, *connect.Request[v1.ListStreamItemsRequest]) (*connect.Response[v1.ListStreamItemsResponse], error)
+	// ListLongLived returns the sessions, tasks or streams of this process, the newest first. They have no arguments and results.
+	ListLongLived(context.Context, *connect.Request[v1.ListLongLivedRequest]) (*connect.Response[v1.ListLongLivedResponse], error)
 	// Refresh loads the catalog again. It needs the role "operate".
 	Refresh(context.Context, *connect.Request[v1.RefreshRequest]) (*connect.Response[v1.RefreshResponse], error)
 	// SetTrust changes whether callers may run destructive tools. It needs the role "operate".
@@ -147,6 +158,18 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("GetCall")),
 			connect.WithClientOptions(opts...),
 		),
+		listStreamItems: connect.NewClient[v1.ListStreamItemsRequest, v1.ListStreamItemsResponse](
+			httpClient,
+			baseURL+AdminServiceListStreamItemsProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListStreamItems")),
+			connect.WithClientOptions(opts...),
+		),
+		listLongLived: connect.NewClient[v1.ListLongLivedRequest, v1.ListLongLivedResponse](
+			httpClient,
+			baseURL+AdminServiceListLongLivedProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListLongLived")),
+			connect.WithClientOptions(opts...),
+		),
 		refresh: connect.NewClient[v1.RefreshRequest, v1.RefreshResponse](
 			httpClient,
 			baseURL+AdminServiceRefreshProcedure,
@@ -188,18 +211,20 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 
 // adminServiceClient implements AdminServiceClient.
 type adminServiceClient struct {
-	getServer      *connect.Client[v1.GetServerRequest, v1.GetServerResponse]
-	searchTools    *connect.Client[v1.SearchToolsRequest, v1.SearchToolsResponse]
-	getTool        *connect.Client[v1.GetToolRequest, v1.GetToolResponse]
-	checkArguments *connect.Client[v1.CheckArgumentsRequest, v1.CheckArgumentsResponse]
-	watch          *connect.Client[v1.WatchRequest, v1.WatchResponse]
-	getCall        *connect.Client[v1.GetCallRequest, v1.GetCallResponse]
-	refresh        *connect.Client[v1.RefreshRequest, v1.RefreshResponse]
-	setTrust       *connect.Client[v1.SetTrustRequest, v1.SetTrustResponse]
-	drain          *connect.Client[v1.DrainRequest, v1.DrainResponse]
-	listApprovals  *connect.Client[v1.ListApprovalsRequest, v1.ListApprovalsResponse]
-	getApproval    *connect.Client[v1.GetApprovalRequest, v1.GetApprovalResponse]
-	decideApproval *connect.Client[v1.DecideApprovalRequest, v1.DecideApprovalResponse]
+	getServer       *connect.Client[v1.GetServerRequest, v1.GetServerResponse]
+	searchTools     *connect.Client[v1.SearchToolsRequest, v1.SearchToolsResponse]
+	getTool         *connect.Client[v1.GetToolRequest, v1.GetToolResponse]
+	checkArguments  *connect.Client[v1.CheckArgumentsRequest, v1.CheckArgumentsResponse]
+	watch           *connect.Client[v1.WatchRequest, v1.WatchResponse]
+	getCall         *connect.Client[v1.GetCallRequest, v1.GetCallResponse]
+	listStreamItems *connect.Client[v1.ListStreamItemsRequest, v1.ListStreamItemsResponse]
+	listLongLived   *connect.Client[v1.ListLongLivedRequest, v1.ListLongLivedResponse]
+	refresh         *connect.Client[v1.RefreshRequest, v1.RefreshResponse]
+	setTrust        *connect.Client[v1.SetTrustRequest, v1.SetTrustResponse]
+	drain           *connect.Client[v1.DrainRequest, v1.DrainResponse]
+	listApprovals   *connect.Client[v1.ListApprovalsRequest, v1.ListApprovalsResponse]
+	getApproval     *connect.Client[v1.GetApprovalRequest, v1.GetApprovalResponse]
+	decideApproval  *connect.Client[v1.DecideApprovalRequest, v1.DecideApprovalResponse]
 }
 
 // GetServer calls outrigger.admin.v1.AdminService.GetServer.
@@ -230,6 +255,16 @@ func (c *adminServiceClient) Watch(ctx context.Context, req *connect.Request[v1.
 // GetCall calls outrigger.admin.v1.AdminService.GetCall.
 func (c *adminServiceClient) GetCall(ctx context.Context, req *connect.Request[v1.GetCallRequest]) (*connect.Response[v1.GetCallResponse], error) {
 	return c.getCall.CallUnary(ctx, req)
+}
+
+// ListStreamItems calls outrigger.admin.v1.AdminService.ListStreamItems.
+func (c *adminServiceClient) ListStreamItems(ctx context.Context, req *connect.Request[v1.ListStreamItemsRequest]) (*connect.Response[v1.ListStreamItemsResponse], error) {
+	return c.listStreamItems.CallUnary(ctx, req)
+}
+
+// ListLongLived calls outrigger.admin.v1.AdminService.ListLongLived.
+func (c *adminServiceClient) ListLongLived(ctx context.Context, req *connect.Request[v1.ListLongLivedRequest]) (*connect.Response[v1.ListLongLivedResponse], error) {
+	return c.listLongLived.CallUnary(ctx, req)
 }
 
 // Refresh calls outrigger.admin.v1.AdminService.Refresh.
@@ -277,6 +312,11 @@ type AdminServiceHandler interface {
 	Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.WatchResponse]) error
 	// GetCall returns what is known of one call. NOT_FOUND if the call is not in flight and not among those that are kept.
 	GetCall(context.Context, *connect.Request[v1.GetCallRequest]) (*connect.Response[v1.GetCallResponse], error)
+	// ListStreamItems returns the last items of a stream, as they come. Only the operator that made the call in the console gets them,
+	// and only while the call is in flight: its result has them too.
+	ListStreamItems(context.Context, *connect.Request[v1.ListStreamItemsRequest]) (*connect.Response[v1.ListStreamItemsResponse], error)
+	// ListLongLived returns the sessions, tasks or streams of this process, the newest first. They have no arguments and results.
+	ListLongLived(context.Context, *connect.Request[v1.ListLongLivedRequest]) (*connect.Response[v1.ListLongLivedResponse], error)
 	// Refresh loads the catalog again. It needs the role "operate".
 	Refresh(context.Context, *connect.Request[v1.RefreshRequest]) (*connect.Response[v1.RefreshResponse], error)
 	// SetTrust changes whether callers may run destructive tools. It needs the role "operate".
@@ -335,6 +375,18 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("GetCall")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceListStreamItemsHandler := connect.NewUnaryHandler(
+		AdminServiceListStreamItemsProcedure,
+		svc.ListStreamItems,
+		connect.WithSchema(adminServiceMethods.ByName("ListStreamItems")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceListLongLivedHandler := connect.NewUnaryHandler(
+		AdminServiceListLongLivedProcedure,
+		svc.ListLongLived,
+		connect.WithSchema(adminServiceMethods.ByName("ListLongLived")),
+		connect.WithHandlerOptions(opts...),
+	)
 	adminServiceRefreshHandler := connect.NewUnaryHandler(
 		AdminServiceRefreshProcedure,
 		svc.Refresh,
@@ -385,6 +437,10 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceWatchHandler.ServeHTTP(w, r)
 		case AdminServiceGetCallProcedure:
 			adminServiceGetCallHandler.ServeHTTP(w, r)
+		case AdminServiceListStreamItemsProcedure:
+			adminServiceListStreamItemsHandler.ServeHTTP(w, r)
+		case AdminServiceListLongLivedProcedure:
+			adminServiceListLongLivedHandler.ServeHTTP(w, r)
 		case AdminServiceRefreshProcedure:
 			adminServiceRefreshHandler.ServeHTTP(w, r)
 		case AdminServiceSetTrustProcedure:
@@ -428,6 +484,14 @@ func (UnimplementedAdminServiceHandler) Watch(context.Context, *connect.Request[
 
 func (UnimplementedAdminServiceHandler) GetCall(context.Context, *connect.Request[v1.GetCallRequest]) (*connect.Response[v1.GetCallResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("outrigger.admin.v1.AdminService.GetCall is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ListStreamItems(context.Context, *connect.Request[v1.ListStreamItemsRequest]) (*connect.Response[v1.ListStreamItemsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("outrigger.admin.v1.AdminService.ListStreamItems is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ListLongLived(context.Context, *connect.Request[v1.ListLongLivedRequest]) (*connect.Response[v1.ListLongLivedResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("outrigger.admin.v1.AdminService.ListLongLived is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) Refresh(context.Context, *connect.Request[v1.RefreshRequest]) (*connect.Response[v1.RefreshResponse], error) {

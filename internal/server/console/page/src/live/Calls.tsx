@@ -46,7 +46,7 @@ export function Calls(props: { from: string; filter: Filter; setFilter: (f: Filt
       <p class="dim small">
         {kept && <span class="strong">Paused: {counted(Math.max(0, store.endedTotal - kept.ended), "call")} ended meanwhile. </span>}
         {counted(shown.length, "call")} shown{narrows(filter) ? ` of ${rows.length.toLocaleString("en")}` : ""}.
-        {restarted.value > 0 && ` The sidecar was started again; this page saw it at ${clock(restarted.value).slice(0, 8)}, and calls before are gone.`}
+        {restarted.value > 0 && ` The sidecar was started again at ${clock(restarted.value).slice(0, 8)}, while this page was open; calls before are gone.`}
         {store.omitted > 0 && ` ${counted(store.omitted, "call")} ended too fast to be listed; charts count them.`}
         {(store.last?.inFlightTotal ?? 0) > store.inFlight.length &&
           ` Of ${counted(store.last?.inFlightTotal ?? 0, "call")} in flight, the oldest ${store.inFlight.length} are listed.`}

@@ -10,6 +10,7 @@ import { Charts } from "./Charts";
 import { formatFilter, parseFilter, type Filter } from "./filter";
 import { clock, epochMillis } from "./format";
 import { Limits } from "./Limits";
+import { LongLivedLists } from "./LongLived";
 import { OneCall } from "./OneCall";
 import { Parts } from "./Parts";
 import { link, restarted, store, tick, watchSidecar } from "./stream";
@@ -83,6 +84,7 @@ function Overview(props: { from: string; filter: Filter; setFilter: (f: Filter) 
           <Approvals key={"approvals" + restarted.value} waiting={last.approvals} now={epochMillis(last.time)} />
           <Calls from={props.from} filter={props.filter} setFilter={props.setFilter} />
           <Charts onTool={(tool) => props.setFilter({ ...props.filter, tool })} />
+          <LongLivedLists key={"long-lived" + restarted.value} state={last} />
           <Limits limits={last.limits} />
           <Parts state={last} />
         </>

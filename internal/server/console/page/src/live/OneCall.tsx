@@ -3,6 +3,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, errorText, note } from "../api";
 import type { Call, GetCallResponse } from "../gen/outrigger/admin/v1/admin_pb";
+import { followItems, Items, noItems, type Seen } from "../items";
 import { isNumber, member, text, tryJson } from "../json";
 import { toolPath } from "../router";
 import { announce, Badge, Copy, Empty, ErrorNote, Spinner, Text, Tree, visible } from "../ui";
@@ -23,6 +24,13 @@ export function OneCall(props: { id: string; back: string }) {
   const [found, setFound] = useState<GetCallResponse>();
   const [failed, setFailed] = useState<ConnectError>();
   const isId = /^[0-9]{1,20}$/.test(props.id) && BigInt(props.id) <= 0xffff_ffff_ffff_ffffn;
+  const [items, setItems] = useState<Seen>(noItems);
+  useEffect(() => {
+    if (!isId) return;
+    const stop = new AbortController();
+    void followItems(BigInt(props.id), stop.signal, setItems);
+    return () => stop.abort();
+  }, [props.id]);
   const heading = useRef<HTMLHeadingElement>(null);
   // What had the focus is gone with the table.
   useEffect(() => heading.current?.focus({ preventScroll: true }), []);
@@ -81,14 +89,14 @@ export function OneCall(props: { id: string; back: string }) {
         <>
           {failed && failed.code === Code.NotFound && <p class="note warn">The sidecar no longer keeps this call. This is what it last said.</p>}
           {failed && failed.code !== Code.NotFound && <ErrorNote title="The call could not be loaded" text={errorText(failed)} />}
-          {found?.call ? <Found call={found.call} about={found} /> : !failed && <Spinner label="Loading…" />}
+          {found?.call ? <Found call={found.call} about={found} items={items} /> : !failed && <Spinner label="Loading…" />}
         </>
       )}
     </>
   );
 }
 
-function Found(props: { call: Call; about: GetCallResponse }) {
+function Found(props: { call: Call; about: GetCallResponse; items: Seen }) {
   const { call: c, about } = props;
   const total = millis(c.took);
   const upstream = millis(c.upstream);
@@ -153,6 +161,7 @@ function Found(props: { call: Call; about: GetCallResponse }) {
           </ul>
         </section>
       )}
+      <Items seen={props.items} />
       <section class="stack tight" aria-labelledby="steps">
         <h2 id="steps">Steps</h2>
         {c.steps.length > 0 ? (

@@ -2,19 +2,25 @@
 import type { ComponentChildren } from "preact";
 import type { WatchResponse } from "../gen/outrigger/admin/v1/admin_pb";
 import { Text } from "../ui";
-import { amount, took } from "./format";
+import { amount, epochMillis, span, took } from "./format";
 import { store } from "./stream";
 
 /** The numbers at the head of the page. */
 export function Summary(props: { state: WatchResponse }) {
   const s = props.state;
   const r = store.rates();
+  const started = new Date(epochMillis(s.started)).toISOString();
   const isFailing = r !== undefined && r.failed > 0;
   return (
     <dl class="tiles strip" aria-label="State">
       <Fact name="State" kind={s.ready ? "ok" : "bad"}>
         <Text text={s.state || "unknown"} max={40} />
         {!s.ready && s.state === "ready" ? ", but not ready" : ""}
+        {s.started && (
+          <time class="dim small since" dateTime={started} title={`Started at ${started}`}>
+            up {span(epochMillis(s.time) - epochMillis(s.started))}
+          </time>
+        )}
       </Fact>
       <Fact name="Calls/s">{r ? amount(r.calls) : "–"}</Fact>
       <Fact name="Errors/s" kind={isFailing ? "bad" : ""}>

@@ -133,7 +133,6 @@ export class Store {
   private known = new Set<string>();
   private deltas: Delta[] = [];
   private lastTime = 0;
-  private maxOrder = 0;
 
   /** Calls that ended, the oldest first; at most maxCalls. */
   calls(): readonly Row[] {
@@ -152,7 +151,6 @@ export class Store {
     this.deltas = [];
     this.timeline.clear();
     this.lastTime = 0;
-    this.maxOrder = 0;
   }
 
   /**
@@ -166,7 +164,6 @@ export class Store {
     this.last = m;
     this.inFlight = m.inFlight.map(row);
     this.takeEnded(m, isFirst, wasEmpty);
-    for (const r of this.inFlight) this.maxOrder = Math.max(this.maxOrder, r.order);
     this.takeCounts(m);
     return isOther;
   }
@@ -178,7 +175,6 @@ export class Store {
       if (this.known.has(r.id)) continue;
       this.known.add(r.id);
       this.ended.push(r);
-      this.maxOrder = Math.max(this.maxOrder, r.order);
       isNew++;
     }
     for (const r of this.ended.splice(0, Math.max(0, this.ended.length - maxCalls))) this.known.delete(r.id);
@@ -190,26 +186,10 @@ export class Store {
     this.endedTotal += isNew + omitted;
   }
 
-  /** Counts of a process only grow, as do the ids of its calls. */
+  /** Two processes do not start at the same time. */
   private isOtherProcess(m: WatchResponse): boolean {
-    for (const t of m.tools) {
-      const before = this.tools.get(t.name);
-      if (before && t.calls < before.counts.calls) return true;
-    }
-    if (m.tools.length === 0 && this.tools.size > 0) return true;
-    const began = new Map<string, number>();
-    let max = 0;
-    for (const c of [...m.inFlight, ...m.ended]) {
-      began.set(String(c.id), epochMillis(c.began));
-      max = Math.max(max, Number(c.id));
-    }
-    for (const r of [...this.inFlight, ...this.ended]) {
-      const at = began.get(r.id);
-      // Times of a process are exact to a millisecond. One call that both know says whose it is.
-      if (at !== undefined) return Math.abs(at - r.began) > 1;
-    }
-    // Where calls are left out, the newest may be among them, since those that failed come first.
-    return m.endedOmitted === 0n && began.size > 0 && max < this.maxOrder;
+    const before = this.last?.started;
+    return before?.seconds !== m.started?.seconds || before?.nanos !== m.started?.nanos;
   }
 
   private takeCounts(m: WatchResponse) {

@@ -17,7 +17,7 @@ export const tick = signal(0);
 /** How the stream is. */
 export const link = signal<Link>({ state: "connecting" });
 
-/** When the page found that the sidecar had been started again, in milliseconds since 1970; 0 if it has not. */
+/** When the sidecar was started again while the page was open, in milliseconds since 1970; 0 if it was not. */
 export const restarted = signal(0);
 
 /** Watches the sidecar until the function that it returns is called. */
@@ -39,7 +39,7 @@ export function watchSidecar(): () => void {
     take: (m, isFirst) => {
       const now = m.ready ? m.state : `${m.state}, not ready`;
       if (store.take(m, isFirst)) {
-        restarted.value = epochMillis(m.time);
+        restarted.value = epochMillis(m.started);
         announce(`The sidecar was started again, and is ${now}.`);
       } else if (state !== "" && now !== state) announce(`The sidecar is ${now}.`);
       state = now;

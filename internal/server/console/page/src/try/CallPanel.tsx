@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One call while it runs, and what it came to.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { Items } from "../items";
 import { jsonText } from "../json";
 import { callPath } from "../router";
 import { announce, Badge, Button, Copy, ErrorNote, formatCount, formatMs, Text } from "../ui";
@@ -53,6 +54,7 @@ export function CallPanel(props: { run: Run }) {
       {seen.questions.map((a) => (
         <QuestionForm key={a.question.key} asked={a} />
       ))}
+      {seen.outcome?.kind !== "result" && <Items seen={seen.items} />}
       {seen.failure !== "" && <ErrorNote title="The call broke off" text={seen.failure} />}
       {seen.outcome && <Result outcome={seen.outcome} caller={seen.caller} />}
       <Logs seen={seen} />

@@ -144,6 +144,7 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
       argumentsText: text,
       arguments: last.current,
       inputSchema: schema,
+      streams: tool.streams,
     });
     setRun(made);
     announce("The call runs");

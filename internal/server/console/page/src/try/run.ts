@@ -2,6 +2,7 @@
 // The state of one call while the page shows it.
 import { signal, type Signal } from "@preact/signals";
 import { api, note, signedOut } from "../api";
+import { followItems, noItems, type Seen as SeenItems } from "../items";
 import { call, type CallOptions, type LogLine, type Outcome, type Progress, type Task } from "../mcp/client";
 import { readMessage, type Answer, type Question } from "../mcp/wire";
 
@@ -33,6 +34,8 @@ export interface Seen {
   progressCount: number;
   logs: LogLine[];
   logsDropped: number;
+  /** Items of a stream so far. */
+  items: SeenItems;
   task: Task | undefined;
   id: string;
   messages: Sent[];
@@ -46,7 +49,10 @@ export interface Seen {
   revision: string;
 }
 
-export type RunOptions = Omit<CallOptions, "watcher" | "cancel" | "leave">;
+export interface RunOptions extends Omit<CallOptions, "watcher" | "cancel" | "leave"> {
+  /** The tool answers with a stream. */
+  streams: boolean;
+}
 
 export class Run {
   readonly seen: Signal<Seen>;
@@ -55,6 +61,7 @@ export class Run {
   private next: Seen;
   /** The ids of the requests, by which the sidecar knows the call too. */
   private readonly ids = new Set<string>();
+  private following: AbortController | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(private readonly o: RunOptions) {
@@ -65,6 +72,7 @@ export class Run {
       progressCount: 0,
       logs: [],
       logsDropped: 0,
+      items: noItems,
       task: undefined,
       id: "",
       messages: [],
@@ -106,7 +114,7 @@ export class Run {
         for await (const now of api.watch({ interval: { seconds: 1n } }, { signal: this.leaving.signal })) {
           watching();
           const found = [...now.inFlight, ...now.ended].find((c) => this.ids.has(c.requestId));
-          if (found) this.change({ id: String(found.id) });
+          if (found) this.known(String(found.id));
           if (this.next.ended > 0 && (this.next.id !== "" || --left === 0)) return;
         }
       };
@@ -117,6 +125,17 @@ export class Run {
   private sent(raw: string): void {
     const m = readMessage(raw);
     if (m?.kind === "request" && m.method === "tools/call" && typeof m.id === "string") this.ids.add(m.id);
+  }
+
+  /** Takes the number of the call. Items of a stream are looked for from then on. */
+  private known(id: string): void {
+    const isNew = id !== this.next.id;
+    this.change({ id });
+    if (!isNew || !this.o.streams || this.next.ended > 0) return;
+    // A call of several rounds has several numbers: the items are those of the last one.
+    this.following?.abort();
+    this.following = new AbortController();
+    void followItems(BigInt(id), AbortSignal.any([this.following.signal, this.leaving.signal]), (items) => this.change({ items }));
   }
 
   async start(): Promise<void> {
@@ -134,7 +153,7 @@ export class Run {
             this.change({ logs, logsDropped: this.next.logsDropped + this.next.logs.length + 1 - logs.length });
           },
           task: (task) => this.change({ task }, true),
-          id: (id) => this.change({ id }),
+          id: (id) => this.known(id),
           message: (direction, raw) => {
             if (direction === "sent") this.sent(raw);
             const sent: Sent = { direction, raw: raw.slice(0, maxMessageChars), length: raw.length, at: performance.now() - this.next.began };
@@ -150,6 +169,7 @@ export class Run {
       note(cause);
       this.change({ failure: cause instanceof TypeError ? "The sidecar did not answer. Whether the call happened is not known." : String(cause) }, true);
     }
+    this.following?.abort();
     this.change({ ended: performance.now(), questions: [] }, true);
   }
 

@@ -7,10 +7,10 @@
 // What operators see and do while a sidecar runs: the API of the console and of `sidecar top`, on the admin listener.
 //
 // With --admin-tokens every RPC needs the role "read", and those that say so the role "operate". No message has arguments or
-// results of calls.
+// results of calls, but those of approvals, and the items of streams that the operator called in the console.
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -19,7 +19,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file outrigger/admin/v1/admin.proto.
  */
 export const file_outrigger_admin_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("Ch5vdXRyaWdnZXIvYWRtaW4vdjEvYWRtaW4ucHJvdG8SEm91dHJpZ2dlci5hZG1pbi52MSInChRMaXN0QXBwcm92YWxzUmVxdWVzdBIPCgdkZWNpZGVkGAEgASgIIkgKFUxpc3RBcHByb3ZhbHNSZXNwb25zZRIvCglhcHByb3ZhbHMYASADKAsyHC5vdXRyaWdnZXIuYWRtaW4udjEuQXBwcm92YWwiIAoSR2V0QXBwcm92YWxSZXF1ZXN0EgoKAmlkGAEgASgJIkUKE0dldEFwcHJvdmFsUmVzcG9uc2USLgoIYXBwcm92YWwYASABKAsyHC5vdXRyaWdnZXIuYWRtaW4udjEuQXBwcm92YWwiRAoVRGVjaWRlQXBwcm92YWxSZXF1ZXN0EgoKAmlkGAEgASgJEg8KB2FwcHJvdmUYAiABKAgSDgoGcmVhc29uGAMgASgJIkgKFkRlY2lkZUFwcHJvdmFsUmVzcG9uc2USLgoIYXBwcm92YWwYASABKAsyHC5vdXRyaWdnZXIuYWRtaW4udjEuQXBwcm92YWwizgMKCEFwcHJvdmFsEgoKAmlkGAEgASgJEgwKBHRvb2wYAiABKAkSDQoFdGl0bGUYAyABKAkSEQoJcmVxdWVzdGVyGAQgASgJEgwKBHJ1bGUYBSABKAkSDQoFc3RhdGUYBiABKAkSDQoFZW5kZWQYByABKAkSKwoHY3JlYXRlZBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHZXhwaXJlcxgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGbmVlZGVkGAogASgFEjgKCWRlY2lzaW9ucxgLIAMoCzIlLm91dHJpZ2dlci5hZG1pbi52MS5BcHByb3ZhbC5EZWNpc2lvbhIWCg5hcmd1bWVudHNfanNvbhgMIAEoCRIPCgdwcmV2aWV3GA0gASgJEhIKCm1heV9kZWNpZGUYDiABKAgSDwoHd2h5X25vdBgPIAEoCRpoCghEZWNpc2lvbhIQCghhcHByb3ZlchgBIAEoCRIQCghhcHByb3ZlZBgCIAEoCBIOCgZyZWFzb24YAyABKAkSKAoEdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiEgoQR2V0U2VydmVyUmVxdWVzdCLpAQoRR2V0U2VydmVyUmVzcG9uc2USDAoEbmFtZRgBIAEoCRINCgV0aXRsZRgCIAEoCRIPCgd2ZXJzaW9uGAMgASgJEhAKCG9wZXJhdG9yGAQgASgJEhMKC2Nhbl9vcGVyYXRlGAUgASgIEhQKDGNhbl9zaWduX291dBgGIAEoCBIPCgdjYWxsZXJzGAcgAygJEhQKDGNhbGxfcmVmdXNhbBgIIAEoCRIRCglyZXZpc2lvbnMYCSADKAkSDQoFdHJ1c3QYCiABKAkSCwoDdXJsGAsgASgJEhMKC2hhc19jYWxsZXJzGAwgASgIIkoKElNlYXJjaFRvb2xzUmVxdWVzdBINCgVxdWVyeRgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJtChNTZWFyY2hUb29sc1Jlc3BvbnNlEi4KBXRvb2xzGAEgAygLMh8ub3V0cmlnZ2VyLmFkbWluLnYxLlRvb2xTdW1tYXJ5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRINCgV0b3RhbBgDIAEoBSKGAQoLVG9vbFN1bW1hcnkSDAoEbmFtZRgBIAEoCRIQCghtY3BfbmFtZRgCIAEoCRINCgV0aXRsZRgDIAEoCRIPCgdzdW1tYXJ5GAQgASgJEhMKC2Rlc3RydWN0aXZlGAUgASgIEhEKCXJlYWRfb25seRgGIAEoCBIPCgdiYWNrZW5kGAcgASgJIh4KDkdldFRvb2xSZXF1ZXN0EgwKBG5hbWUYASABKAki+wMKD0dldFRvb2xSZXNwb25zZRItCgR0b29sGAEgASgLMh8ub3V0cmlnZ2VyLmFkbWluLnYxLlRvb2xTdW1tYXJ5EhMKC2Rlc2NyaXB0aW9uGAIgASgJEj8KBmxpc3RlZBgDIAMoCzIvLm91dHJpZ2dlci5hZG1pbi52MS5HZXRUb29sUmVzcG9uc2UuTGlzdGVkRW50cnkSFAoMaW5wdXRfc2NoZW1hGAQgASgJEhUKDW91dHB1dF9zY2hlbWEYBSABKAkSCwoDcnBjGAYgASgJEgwKBGtpbmQYByABKAkSDgoGdG9rZW5zGAggASgFEhMKC2xpc3RfdG9rZW5zGAkgASgFEi0KCGZpbmRpbmdzGAogAygLMhsub3V0cmlnZ2VyLmFkbWluLnYxLkZpbmRpbmcSDwoHY2hhbmdlcxgLIAMoCRIUCgxydW5zX2FzX3Rhc2sYDCABKAgSEAoIaXNfZ2F0ZWQYDSABKAgSDwoHdmVyc2lvbhgOIAEoCRISCgpkZXByZWNhdGVkGA8gASgJEhMKC2ZpbmdlcnByaW50GBAgASgJEhQKDHRha2VzX3N0cmVhbRgRIAEoCBIPCgdzdHJlYW1zGBIgASgIGi0KC0xpc3RlZEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiUgoHRmluZGluZxIMCgRydWxlGAEgASgJEg0KBWxldmVsGAIgASgJEgwKBHBhdGgYAyABKAkSDwoHbWVzc2FnZRgEIAEoCRILCgNmaXgYBSABKAkiOAoVQ2hlY2tBcmd1bWVudHNSZXF1ZXN0EgwKBHRvb2wYASABKAkSEQoJYXJndW1lbnRzGAIgASgJImoKFkNoZWNrQXJndW1lbnRzUmVzcG9uc2USMQoKdmlvbGF0aW9ucxgBIAMoCzIdLm91dHJpZ2dlci5hZG1pbi52MS5WaW9sYXRpb24SDAoEY29kZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIjsKCVZpb2xhdGlvbhIMCgRwYXRoGAEgASgJEg8KB2tleXdvcmQYAiABKAkSDwoHbWVzc2FnZRgDIAEoCSI7CgxXYXRjaFJlcXVlc3QSKwoIaW50ZXJ2YWwYASABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24i4AQKDVdhdGNoUmVzcG9uc2USKAoEdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoJaW5fZmxpZ2h0GAIgAygLMhgub3V0cmlnZ2VyLmFkbWluLnYxLkNhbGwSFwoPaW5fZmxpZ2h0X3RvdGFsGAMgASgFEicKBWVuZGVkGAQgAygLMhgub3V0cmlnZ2VyLmFkbWluLnYxLkNhbGwSFQoNZW5kZWRfb21pdHRlZBgFIAEoAxItCgV0b29scxgGIAMoCzIeLm91dHJpZ2dlci5hZG1pbi52MS5Ub29sQ291bnRzEikKBmxpbWl0cxgHIAMoCzIZLm91dHJpZ2dlci5hZG1pbi52MS5MaW1pdBIpCgZjaGVja3MYCCADKAsyGS5vdXRyaWdnZXIuYWRtaW4udjEuQ2hlY2sSNQoMY2VydGlmaWNhdGVzGAkgAygLMh8ub3V0cmlnZ2VyLmFkbWluLnYxLkNlcnRpZmljYXRlEg0KBXJlYWR5GAogASgIEg0KBXN0YXRlGAsgASgJEhAKCHdhdGNoZXJzGAwgASgFEhAKCHNlc3Npb25zGA0gASgFEg0KBXRhc2tzGA4gASgFEg8KB3N0cmVhbXMYDyABKAUSFQoNY2F0YWxvZ190b29scxgQIAEoBRIbChNjYXRhbG9nX2ZpbmdlcnByaW50GBEgASgJEg0KBXRydXN0GBIgASgJEhEKCWFwcHJvdmFscxgTIAEoBRIrCgdzdGFydGVkGBQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKDAwoEQ2FsbBIKCgJpZBgBIAEoBBIOCgZjYWxsZXIYAiABKAkSEAoIb3BlcmF0b3IYAyABKAkSDAoEdG9vbBgEIAEoCRIMCgRlZGdlGAUgASgJEhEKCW9wZXJhdGlvbhgGIAEoCRIpCgViZWdhbhgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJwoEdG9vaxgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIrCgh1cHN0cmVhbRgJIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIMCgRjb2RlGAogASgJEg8KB21lc3NhZ2UYCyABKAkSEAoIdHJhY2VfaWQYDCABKAkSDwoHc3Bhbl9pZBgNIAEoCRIMCgRzdGVwGA4gASgJEicKBXN0ZXBzGA8gAygLMhgub3V0cmlnZ2VyLmFkbWluLnYxLlN0ZXASEAoIcmV2aXNpb24YECABKAkSEgoKcmVxdWVzdF9pZBgRIAEoCSJ5CgRTdGVwEgwKBG5hbWUYASABKAkSJQoCYXQYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJwoEdG9vaxgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhITCgtpc191cHN0cmVhbRgEIAEoCCKXAQoKVG9vbENvdW50cxIMCgRuYW1lGAEgASgJEg0KBWNhbGxzGAIgASgEEg4KBmZhaWxlZBgDIAEoBBIRCglpbl9mbGlnaHQYBCABKAMSKAoFdG90YWwYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGYm91bmRzGAYgAygBEg8KB2J1Y2tldHMYByADKAQiUAoFTGltaXQSDAoEbmFtZRgBIAEoCRIRCgR1c2VkGAIgASgBSACIAQESDAoEbW9zdBgDIAEoARIPCgdyZWZ1c2VkGAQgASgEQgcKBV91c2VkIkIKBUNoZWNrEgwKBG5hbWUYASABKAkSCgoCb2sYAiABKAgSDgoGZGV0YWlsGAMgASgJEg8KB2lzX2luZm8YBCABKAgiSgoLQ2VydGlmaWNhdGUSDAoEbmFtZRgBIAEoCRItCglub3RfYWZ0ZXIYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIhwKDkdldENhbGxSZXF1ZXN0EgoKAmlkGAEgASgEIqoBCg9HZXRDYWxsUmVzcG9uc2USJgoEY2FsbBgBIAEoCzIYLm91dHJpZ2dlci5hZG1pbi52MS5DYWxsEhMKC2F1ZGl0X2xpbmVzGAIgAygJEhIKCmF1ZGl0X25vdGUYAyABKAkSDgoGcmVjb3JkGAQgASgJEhMKC3JlY29yZF9ub3RlGAUgASgJEhEKCWxvZ19saW5lcxgGIAMoCRIOCgZhZHZpY2UYByADKAkiEAoOUmVmcmVzaFJlcXVlc3QibwoPUmVmcmVzaFJlc3BvbnNlEg8KB2NoYW5nZWQYASABKAgSDQoFdG9vbHMYAiABKAUSEwoLZmluZ2VycHJpbnQYAyABKAkSJwoEdG9vaxgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiIgCg9TZXRUcnVzdFJlcXVlc3QSDQoFdHJ1c3QYASABKAkiMQoQU2V0VHJ1c3RSZXNwb25zZRINCgV0cnVzdBgBIAEoCRIOCgZiZWZvcmUYAiABKAkiDgoMRHJhaW5SZXF1ZXN0IiIKDURyYWluUmVzcG9uc2USEQoJaW5fZmxpZ2h0GAEgASgFMtEICgxBZG1pblNlcnZpY2USWAoJR2V0U2VydmVyEiQub3V0cmlnZ2VyLmFkbWluLnYxLkdldFNlcnZlclJlcXVlc3QaJS5vdXRyaWdnZXIuYWRtaW4udjEuR2V0U2VydmVyUmVzcG9uc2USXgoLU2VhcmNoVG9vbHMSJi5vdXRyaWdnZXIuYWRtaW4udjEuU2VhcmNoVG9vbHNSZXF1ZXN0Gicub3V0cmlnZ2VyLmFkbWluLnYxLlNlYXJjaFRvb2xzUmVzcG9uc2USUgoHR2V0VG9vbBIiLm91dHJpZ2dlci5hZG1pbi52MS5HZXRUb29sUmVxdWVzdBojLm91dHJpZ2dlci5hZG1pbi52MS5HZXRUb29sUmVzcG9uc2USZwoOQ2hlY2tBcmd1bWVudHMSKS5vdXRyaWdnZXIuYWRtaW4udjEuQ2hlY2tBcmd1bWVudHNSZXF1ZXN0Gioub3V0cmlnZ2VyLmFkbWluLnYxLkNoZWNrQXJndW1lbnRzUmVzcG9uc2USTgoFV2F0Y2gSIC5vdXRyaWdnZXIuYWRtaW4udjEuV2F0Y2hSZXF1ZXN0GiEub3V0cmlnZ2VyLmFkbWluLnYxLldhdGNoUmVzcG9uc2UwARJSCgdHZXRDYWxsEiIub3V0cmlnZ2VyLmFkbWluLnYxLkdldENhbGxSZXF1ZXN0GiMub3V0cmlnZ2VyLmFkbWluLnYxLkdldENhbGxSZXNwb25zZRJSCgdSZWZyZXNoEiIub3V0cmlnZ2VyLmFkbWluLnYxLlJlZnJlc2hSZXF1ZXN0GiMub3V0cmlnZ2VyLmFkbWluLnYxLlJlZnJlc2hSZXNwb25zZRJVCghTZXRUcnVzdBIjLm91dHJpZ2dlci5hZG1pbi52MS5TZXRUcnVzdFJlcXVlc3QaJC5vdXRyaWdnZXIuYWRtaW4udjEuU2V0VHJ1c3RSZXNwb25zZRJMCgVEcmFpbhIgLm91dHJpZ2dlci5hZG1pbi52MS5EcmFpblJlcXVlc3QaIS5vdXRyaWdnZXIuYWRtaW4udjEuRHJhaW5SZXNwb25zZRJkCg1MaXN0QXBwcm92YWxzEigub3V0cmlnZ2VyLmFkbWluLnYxLkxpc3RBcHByb3ZhbHNSZXF1ZXN0Gikub3V0cmlnZ2VyLmFkbWluLnYxLkxpc3RBcHByb3ZhbHNSZXNwb25zZRJeCgtHZXRBcHByb3ZhbBImLm91dHJpZ2dlci5hZG1pbi52MS5HZXRBcHByb3ZhbFJlcXVlc3QaJy5vdXRyaWdnZXIuYWRtaW4udjEuR2V0QXBwcm92YWxSZXNwb25zZRJnCg5EZWNpZGVBcHByb3ZhbBIpLm91dHJpZ2dlci5hZG1pbi52MS5EZWNpZGVBcHByb3ZhbFJlcXVlc3QaKi5vdXRyaWdnZXIuYWRtaW4udjEuRGVjaWRlQXBwcm92YWxSZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("Ch5vdXRyaWdnZXIvYWRtaW4vdjEvYWRtaW4ucHJvdG8SEm91dHJpZ2dlci5hZG1pbi52MSInChRMaXN0QXBwcm92YWxzUmVxdWVzdBIPCgdkZWNpZGVkGAEgASgIIkgKFUxpc3RBcHByb3ZhbHNSZXNwb25zZRIvCglhcHByb3ZhbHMYASADKAsyHC5vdXRyaWdnZXIuYWRtaW4udjEuQXBwcm92YWwiIAoSR2V0QXBwcm92YWxSZXF1ZXN0EgoKAmlkGAEgASgJIkUKE0dldEFwcHJvdmFsUmVzcG9uc2USLgoIYXBwcm92YWwYASABKAsyHC5vdXRyaWdnZXIuYWRtaW4udjEuQXBwcm92YWwiRAoVRGVjaWRlQXBwcm92YWxSZXF1ZXN0EgoKAmlkGAEgASgJEg8KB2FwcHJvdmUYAiABKAgSDgoGcmVhc29uGAMgASgJIkgKFkRlY2lkZUFwcHJvdmFsUmVzcG9uc2USLgoIYXBwcm92YWwYASABKAsyHC5vdXRyaWdnZXIuYWRtaW4udjEuQXBwcm92YWwizgMKCEFwcHJvdmFsEgoKAmlkGAEgASgJEgwKBHRvb2wYAiABKAkSDQoFdGl0bGUYAyABKAkSEQoJcmVxdWVzdGVyGAQgASgJEgwKBHJ1bGUYBSABKAkSDQoFc3RhdGUYBiABKAkSDQoFZW5kZWQYByABKAkSKwoHY3JlYXRlZBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHZXhwaXJlcxgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGbmVlZGVkGAogASgFEjgKCWRlY2lzaW9ucxgLIAMoCzIlLm91dHJpZ2dlci5hZG1pbi52MS5BcHByb3ZhbC5EZWNpc2lvbhIWCg5hcmd1bWVudHNfanNvbhgMIAEoCRIPCgdwcmV2aWV3GA0gASgJEhIKCm1heV9kZWNpZGUYDiABKAgSDwoHd2h5X25vdBgPIAEoCRpoCghEZWNpc2lvbhIQCghhcHByb3ZlchgBIAEoCRIQCghhcHByb3ZlZBgCIAEoCBIOCgZyZWFzb24YAyABKAkSKAoEdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiEgoQR2V0U2VydmVyUmVxdWVzdCLpAQoRR2V0U2VydmVyUmVzcG9uc2USDAoEbmFtZRgBIAEoCRINCgV0aXRsZRgCIAEoCRIPCgd2ZXJzaW9uGAMgASgJEhAKCG9wZXJhdG9yGAQgASgJEhMKC2Nhbl9vcGVyYXRlGAUgASgIEhQKDGNhbl9zaWduX291dBgGIAEoCBIPCgdjYWxsZXJzGAcgAygJEhQKDGNhbGxfcmVmdXNhbBgIIAEoCRIRCglyZXZpc2lvbnMYCSADKAkSDQoFdHJ1c3QYCiABKAkSCwoDdXJsGAsgASgJEhMKC2hhc19jYWxsZXJzGAwgASgIIkoKElNlYXJjaFRvb2xzUmVxdWVzdBINCgVxdWVyeRgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJtChNTZWFyY2hUb29sc1Jlc3BvbnNlEi4KBXRvb2xzGAEgAygLMh8ub3V0cmlnZ2VyLmFkbWluLnYxLlRvb2xTdW1tYXJ5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRINCgV0b3RhbBgDIAEoBSKGAQoLVG9vbFN1bW1hcnkSDAoEbmFtZRgBIAEoCRIQCghtY3BfbmFtZRgCIAEoCRINCgV0aXRsZRgDIAEoCRIPCgdzdW1tYXJ5GAQgASgJEhMKC2Rlc3RydWN0aXZlGAUgASgIEhEKCXJlYWRfb25seRgGIAEoCBIPCgdiYWNrZW5kGAcgASgJIh4KDkdldFRvb2xSZXF1ZXN0EgwKBG5hbWUYASABKAki+wMKD0dldFRvb2xSZXNwb25zZRItCgR0b29sGAEgASgLMh8ub3V0cmlnZ2VyLmFkbWluLnYxLlRvb2xTdW1tYXJ5EhMKC2Rlc2NyaXB0aW9uGAIgASgJEj8KBmxpc3RlZBgDIAMoCzIvLm91dHJpZ2dlci5hZG1pbi52MS5HZXRUb29sUmVzcG9uc2UuTGlzdGVkRW50cnkSFAoMaW5wdXRfc2NoZW1hGAQgASgJEhUKDW91dHB1dF9zY2hlbWEYBSABKAkSCwoDcnBjGAYgASgJEgwKBGtpbmQYByABKAkSDgoGdG9rZW5zGAggASgFEhMKC2xpc3RfdG9rZW5zGAkgASgFEi0KCGZpbmRpbmdzGAogAygLMhsub3V0cmlnZ2VyLmFkbWluLnYxLkZpbmRpbmcSDwoHY2hhbmdlcxgLIAMoCRIUCgxydW5zX2FzX3Rhc2sYDCABKAgSEAoIaXNfZ2F0ZWQYDSABKAgSDwoHdmVyc2lvbhgOIAEoCRISCgpkZXByZWNhdGVkGA8gASgJEhMKC2ZpbmdlcnByaW50GBAgASgJEhQKDHRha2VzX3N0cmVhbRgRIAEoCBIPCgdzdHJlYW1zGBIgASgIGi0KC0xpc3RlZEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiUgoHRmluZGluZxIMCgRydWxlGAEgASgJEg0KBWxldmVsGAIgASgJEgwKBHBhdGgYAyABKAkSDwoHbWVzc2FnZRgEIAEoCRILCgNmaXgYBSABKAkiOAoVQ2hlY2tBcmd1bWVudHNSZXF1ZXN0EgwKBHRvb2wYASABKAkSEQoJYXJndW1lbnRzGAIgASgJImoKFkNoZWNrQXJndW1lbnRzUmVzcG9uc2USMQoKdmlvbGF0aW9ucxgBIAMoCzIdLm91dHJpZ2dlci5hZG1pbi52MS5WaW9sYXRpb24SDAoEY29kZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIjsKCVZpb2xhdGlvbhIMCgRwYXRoGAEgASgJEg8KB2tleXdvcmQYAiABKAkSDwoHbWVzc2FnZRgDIAEoCSI7CgxXYXRjaFJlcXVlc3QSKwoIaW50ZXJ2YWwYASABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24i4AQKDVdhdGNoUmVzcG9uc2USKAoEdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoJaW5fZmxpZ2h0GAIgAygLMhgub3V0cmlnZ2VyLmFkbWluLnYxLkNhbGwSFwoPaW5fZmxpZ2h0X3RvdGFsGAMgASgFEicKBWVuZGVkGAQgAygLMhgub3V0cmlnZ2VyLmFkbWluLnYxLkNhbGwSFQoNZW5kZWRfb21pdHRlZBgFIAEoAxItCgV0b29scxgGIAMoCzIeLm91dHJpZ2dlci5hZG1pbi52MS5Ub29sQ291bnRzEikKBmxpbWl0cxgHIAMoCzIZLm91dHJpZ2dlci5hZG1pbi52MS5MaW1pdBIpCgZjaGVja3MYCCADKAsyGS5vdXRyaWdnZXIuYWRtaW4udjEuQ2hlY2sSNQoMY2VydGlmaWNhdGVzGAkgAygLMh8ub3V0cmlnZ2VyLmFkbWluLnYxLkNlcnRpZmljYXRlEg0KBXJlYWR5GAogASgIEg0KBXN0YXRlGAsgASgJEhAKCHdhdGNoZXJzGAwgASgFEhAKCHNlc3Npb25zGA0gASgFEg0KBXRhc2tzGA4gASgFEg8KB3N0cmVhbXMYDyABKAUSFQoNY2F0YWxvZ190b29scxgQIAEoBRIbChNjYXRhbG9nX2ZpbmdlcnByaW50GBEgASgJEg0KBXRydXN0GBIgASgJEhEKCWFwcHJvdmFscxgTIAEoBRIrCgdzdGFydGVkGBQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKDAwoEQ2FsbBIKCgJpZBgBIAEoBBIOCgZjYWxsZXIYAiABKAkSEAoIb3BlcmF0b3IYAyABKAkSDAoEdG9vbBgEIAEoCRIMCgRlZGdlGAUgASgJEhEKCW9wZXJhdGlvbhgGIAEoCRIpCgViZWdhbhgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJwoEdG9vaxgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIrCgh1cHN0cmVhbRgJIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIMCgRjb2RlGAogASgJEg8KB21lc3NhZ2UYCyABKAkSEAoIdHJhY2VfaWQYDCABKAkSDwoHc3Bhbl9pZBgNIAEoCRIMCgRzdGVwGA4gASgJEicKBXN0ZXBzGA8gAygLMhgub3V0cmlnZ2VyLmFkbWluLnYxLlN0ZXASEAoIcmV2aXNpb24YECABKAkSEgoKcmVxdWVzdF9pZBgRIAEoCSJ5CgRTdGVwEgwKBG5hbWUYASABKAkSJQoCYXQYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJwoEdG9vaxgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhITCgtpc191cHN0cmVhbRgEIAEoCCKXAQoKVG9vbENvdW50cxIMCgRuYW1lGAEgASgJEg0KBWNhbGxzGAIgASgEEg4KBmZhaWxlZBgDIAEoBBIRCglpbl9mbGlnaHQYBCABKAMSKAoFdG90YWwYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGYm91bmRzGAYgAygBEg8KB2J1Y2tldHMYByADKAQiUAoFTGltaXQSDAoEbmFtZRgBIAEoCRIRCgR1c2VkGAIgASgBSACIAQESDAoEbW9zdBgDIAEoARIPCgdyZWZ1c2VkGAQgASgEQgcKBV91c2VkIkIKBUNoZWNrEgwKBG5hbWUYASABKAkSCgoCb2sYAiABKAgSDgoGZGV0YWlsGAMgASgJEg8KB2lzX2luZm8YBCABKAgiSgoLQ2VydGlmaWNhdGUSDAoEbmFtZRgBIAEoCRItCglub3RfYWZ0ZXIYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIhwKDkdldENhbGxSZXF1ZXN0EgoKAmlkGAEgASgEIqoBCg9HZXRDYWxsUmVzcG9uc2USJgoEY2FsbBgBIAEoCzIYLm91dHJpZ2dlci5hZG1pbi52MS5DYWxsEhMKC2F1ZGl0X2xpbmVzGAIgAygJEhIKCmF1ZGl0X25vdGUYAyABKAkSDgoGcmVjb3JkGAQgASgJEhMKC3JlY29yZF9ub3RlGAUgASgJEhEKCWxvZ19saW5lcxgGIAMoCRIOCgZhZHZpY2UYByADKAkiOAoWTGlzdFN0cmVhbUl0ZW1zUmVxdWVzdBIPCgdjYWxsX2lkGAEgASgEEg0KBWFmdGVyGAIgASgEImgKF0xpc3RTdHJlYW1JdGVtc1Jlc3BvbnNlEi0KBWl0ZW1zGAEgAygLMh4ub3V0cmlnZ2VyLmFkbWluLnYxLlN0cmVhbUl0ZW0SDwoHb21pdHRlZBgCIAEoBBINCgVlbmRlZBgDIAEoCCI4CgpTdHJlYW1JdGVtEg4KBm51bWJlchgBIAEoBBIMCgRqc29uGAIgASgJEgwKBHNpemUYAyABKAQibgoUTGlzdExvbmdMaXZlZFJlcXVlc3QSLwoEa2luZBgBIAEoDjIhLm91dHJpZ2dlci5hZG1pbi52MS5Mb25nTGl2ZWRLaW5kEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIm8KFUxpc3RMb25nTGl2ZWRSZXNwb25zZRIuCgdlbnRyaWVzGAEgAygLMh0ub3V0cmlnZ2VyLmFkbWluLnYxLkxvbmdMaXZlZBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSDQoFdG90YWwYAyABKAUiqQEKCUxvbmdMaXZlZBIKCgJpZBgBIAEoCRIOCgZjYWxsZXIYAiABKAkSDAoEdG9vbBgDIAEoCRIpCgViZWdhbhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFc3RhdGUYBSABKAkSKAoEZW5kcxgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGZGV0YWlsGAcgASgJIhAKDlJlZnJlc2hSZXF1ZXN0Im8KD1JlZnJlc2hSZXNwb25zZRIPCgdjaGFuZ2VkGAEgASgIEg0KBXRvb2xzGAIgASgFEhMKC2ZpbmdlcnByaW50GAMgASgJEicKBHRvb2sYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iIAoPU2V0VHJ1c3RSZXF1ZXN0Eg0KBXRydXN0GAEgASgJIjEKEFNldFRydXN0UmVzcG9uc2USDQoFdHJ1c3QYASABKAkSDgoGYmVmb3JlGAIgASgJIg4KDERyYWluUmVxdWVzdCIiCg1EcmFpblJlc3BvbnNlEhEKCWluX2ZsaWdodBgBIAEoBSqDAQoNTG9uZ0xpdmVkS2luZBIfChtMT05HX0xJVkVEX0tJTkRfVU5TUEVDSUZJRUQQABIbChdMT05HX0xJVkVEX0tJTkRfU0VTU0lPThABEhgKFExPTkdfTElWRURfS0lORF9UQVNLEAISGgoWTE9OR19MSVZFRF9LSU5EX1NUUkVBTRADMqMKCgxBZG1pblNlcnZpY2USWAoJR2V0U2VydmVyEiQub3V0cmlnZ2VyLmFkbWluLnYxLkdldFNlcnZlclJlcXVlc3QaJS5vdXRyaWdnZXIuYWRtaW4udjEuR2V0U2VydmVyUmVzcG9uc2USXgoLU2VhcmNoVG9vbHMSJi5vdXRyaWdnZXIuYWRtaW4udjEuU2VhcmNoVG9vbHNSZXF1ZXN0Gicub3V0cmlnZ2VyLmFkbWluLnYxLlNlYXJjaFRvb2xzUmVzcG9uc2USUgoHR2V0VG9vbBIiLm91dHJpZ2dlci5hZG1pbi52MS5HZXRUb29sUmVxdWVzdBojLm91dHJpZ2dlci5hZG1pbi52MS5HZXRUb29sUmVzcG9uc2USZwoOQ2hlY2tBcmd1bWVudHMSKS5vdXRyaWdnZXIuYWRtaW4udjEuQ2hlY2tBcmd1bWVudHNSZXF1ZXN0Gioub3V0cmlnZ2VyLmFkbWluLnYxLkNoZWNrQXJndW1lbnRzUmVzcG9uc2USTgoFV2F0Y2gSIC5vdXRyaWdnZXIuYWRtaW4udjEuV2F0Y2hSZXF1ZXN0GiEub3V0cmlnZ2VyLmFkbWluLnYxLldhdGNoUmVzcG9uc2UwARJSCgdHZXRDYWxsEiIub3V0cmlnZ2VyLmFkbWluLnYxLkdldENhbGxSZXF1ZXN0GiMub3V0cmlnZ2VyLmFkbWluLnYxLkdldENhbGxSZXNwb25zZRJqCg9MaXN0U3RyZWFtSXRlbXMSKi5vdXRyaWdnZXIuYWRtaW4udjEuTGlzdFN0cmVhbUl0ZW1zUmVxdWVzdBorLm91dHJpZ2dlci5hZG1pbi52MS5MaXN0U3RyZWFtSXRlbXNSZXNwb25zZRJkCg1MaXN0TG9uZ0xpdmVkEigub3V0cmlnZ2VyLmFkbWluLnYxLkxpc3RMb25nTGl2ZWRSZXF1ZXN0Gikub3V0cmlnZ2VyLmFkbWluLnYxLkxpc3RMb25nTGl2ZWRSZXNwb25zZRJSCgdSZWZyZXNoEiIub3V0cmlnZ2VyLmFkbWluLnYxLlJlZnJlc2hSZXF1ZXN0GiMub3V0cmlnZ2VyLmFkbWluLnYxLlJlZnJlc2hSZXNwb25zZRJVCghTZXRUcnVzdBIjLm91dHJpZ2dlci5hZG1pbi52MS5TZXRUcnVzdFJlcXVlc3QaJC5vdXRyaWdnZXIuYWRtaW4udjEuU2V0VHJ1c3RSZXNwb25zZRJMCgVEcmFpbhIgLm91dHJpZ2dlci5hZG1pbi52MS5EcmFpblJlcXVlc3QaIS5vdXRyaWdnZXIuYWRtaW4udjEuRHJhaW5SZXNwb25zZRJkCg1MaXN0QXBwcm92YWxzEigub3V0cmlnZ2VyLmFkbWluLnYxLkxpc3RBcHByb3ZhbHNSZXF1ZXN0Gikub3V0cmlnZ2VyLmFkbWluLnYxLkxpc3RBcHByb3ZhbHNSZXNwb25zZRJeCgtHZXRBcHByb3ZhbBImLm91dHJpZ2dlci5hZG1pbi52MS5HZXRBcHByb3ZhbFJlcXVlc3QaJy5vdXRyaWdnZXIuYWRtaW4udjEuR2V0QXBwcm92YWxSZXNwb25zZRJnCg5EZWNpZGVBcHByb3ZhbBIpLm91dHJpZ2dlci5hZG1pbi52MS5EZWNpZGVBcHByb3ZhbFJlcXVlc3QaKi5vdXRyaWdnZXIuYWRtaW4udjEuRGVjaWRlQXBwcm92YWxSZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * ListApprovalsRequest asks for calls that wait for approval.
@@ -1487,6 +1487,237 @@ export const GetCallResponseSchema: GenMessage<GetCallResponse> = /*@__PURE__*/
   messageDesc(file_outrigger_admin_v1_admin, 27);
 
 /**
+ * ListStreamItemsRequest names a call.
+ *
+ * @generated from message outrigger.admin.v1.ListStreamItemsRequest
+ */
+export type ListStreamItemsRequest = Message<"outrigger.admin.v1.ListStreamItemsRequest"> & {
+  /**
+   * Id of the call.
+   *
+   * @generated from field: uint64 call_id = 1;
+   */
+  callId: bigint;
+
+  /**
+   * Number of the last item that is known; 0 asks for all that are kept.
+   *
+   * @generated from field: uint64 after = 2;
+   */
+  after: bigint;
+};
+
+/**
+ * Describes the message outrigger.admin.v1.ListStreamItemsRequest.
+ * Use `create(ListStreamItemsRequestSchema)` to create a new message.
+ */
+export const ListStreamItemsRequestSchema: GenMessage<ListStreamItemsRequest> = /*@__PURE__*/
+  messageDesc(file_outrigger_admin_v1_admin, 28);
+
+/**
+ * ListStreamItemsResponse has the items.
+ *
+ * @generated from message outrigger.admin.v1.ListStreamItemsResponse
+ */
+export type ListStreamItemsResponse = Message<"outrigger.admin.v1.ListStreamItemsResponse"> & {
+  /**
+   * The items after that number that are kept, the oldest first, as the caller gets them. At most 64.
+   *
+   * @generated from field: repeated outrigger.admin.v1.StreamItem items = 1;
+   */
+  items: StreamItem[];
+
+  /**
+   * Number of items after that number that are no longer kept.
+   *
+   * @generated from field: uint64 omitted = 2;
+   */
+  omitted: bigint;
+
+  /**
+   * No more items come: the call is not in flight, or the operator may not see them.
+   *
+   * @generated from field: bool ended = 3;
+   */
+  ended: boolean;
+};
+
+/**
+ * Describes the message outrigger.admin.v1.ListStreamItemsResponse.
+ * Use `create(ListStreamItemsResponseSchema)` to create a new message.
+ */
+export const ListStreamItemsResponseSchema: GenMessage<ListStreamItemsResponse> = /*@__PURE__*/
+  messageDesc(file_outrigger_admin_v1_admin, 29);
+
+/**
+ * StreamItem is an item that a stream has brought.
+ *
+ * @generated from message outrigger.admin.v1.StreamItem
+ */
+export type StreamItem = Message<"outrigger.admin.v1.StreamItem"> & {
+  /**
+   * Number of the item in its stream, from 1.
+   *
+   * @generated from field: uint64 number = 1;
+   */
+  number: bigint;
+
+  /**
+   * Beginning of the item as JSON: at most 4 KB.
+   *
+   * @generated from field: string json = 2;
+   */
+  json: string;
+
+  /**
+   * Size of the item in bytes.
+   *
+   * @generated from field: uint64 size = 3;
+   */
+  size: bigint;
+};
+
+/**
+ * Describes the message outrigger.admin.v1.StreamItem.
+ * Use `create(StreamItemSchema)` to create a new message.
+ */
+export const StreamItemSchema: GenMessage<StreamItem> = /*@__PURE__*/
+  messageDesc(file_outrigger_admin_v1_admin, 30);
+
+/**
+ * ListLongLivedRequest asks for a page.
+ *
+ * @generated from message outrigger.admin.v1.ListLongLivedRequest
+ */
+export type ListLongLivedRequest = Message<"outrigger.admin.v1.ListLongLivedRequest"> & {
+  /**
+   * The kind.
+   *
+   * @generated from field: outrigger.admin.v1.LongLivedKind kind = 1;
+   */
+  kind: LongLivedKind;
+
+  /**
+   * Maximum number of entries; 0 is 50, and more than 200 is 200.
+   *
+   * @generated from field: int32 page_size = 2;
+   */
+  pageSize: number;
+
+  /**
+   * next_page_token of the previous page; empty for the first.
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message outrigger.admin.v1.ListLongLivedRequest.
+ * Use `create(ListLongLivedRequestSchema)` to create a new message.
+ */
+export const ListLongLivedRequestSchema: GenMessage<ListLongLivedRequest> = /*@__PURE__*/
+  messageDesc(file_outrigger_admin_v1_admin, 31);
+
+/**
+ * ListLongLivedResponse is a page.
+ *
+ * @generated from message outrigger.admin.v1.ListLongLivedResponse
+ */
+export type ListLongLivedResponse = Message<"outrigger.admin.v1.ListLongLivedResponse"> & {
+  /**
+   * The entries, the newest first.
+   *
+   * @generated from field: repeated outrigger.admin.v1.LongLived entries = 1;
+   */
+  entries: LongLived[];
+
+  /**
+   * Token of the next page; empty on the last.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+
+  /**
+   * Number of entries of the kind.
+   *
+   * @generated from field: int32 total = 3;
+   */
+  total: number;
+};
+
+/**
+ * Describes the message outrigger.admin.v1.ListLongLivedResponse.
+ * Use `create(ListLongLivedResponseSchema)` to create a new message.
+ */
+export const ListLongLivedResponseSchema: GenMessage<ListLongLivedResponse> = /*@__PURE__*/
+  messageDesc(file_outrigger_admin_v1_admin, 32);
+
+/**
+ * LongLived is a session, a task or a stream.
+ *
+ * @generated from message outrigger.admin.v1.LongLived
+ */
+export type LongLived = Message<"outrigger.admin.v1.LongLived"> & {
+  /**
+   * Beginning of its id, or of the digest of an id that is secret.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Caller.
+   *
+   * @generated from field: string caller = 2;
+   */
+  caller: string;
+
+  /**
+   * Canonical name of the tool; empty for a session, and for a stream of changes.
+   *
+   * @generated from field: string tool = 3;
+   */
+  tool: string;
+
+  /**
+   * When it began.
+   *
+   * @generated from field: google.protobuf.Timestamp began = 4;
+   */
+  began?: Timestamp | undefined;
+
+  /**
+   * State, such as "in use", "idle", "working" or "open".
+   *
+   * @generated from field: string state = 5;
+   */
+  state: string;
+
+  /**
+   * When it ends at the latest, or unless it is used; absent if that is not known.
+   *
+   * @generated from field: google.protobuf.Timestamp ends = 6;
+   */
+  ends?: Timestamp | undefined;
+
+  /**
+   * What it is: the revision of a session, the kind of a stream; empty for a task.
+   *
+   * @generated from field: string detail = 7;
+   */
+  detail: string;
+};
+
+/**
+ * Describes the message outrigger.admin.v1.LongLived.
+ * Use `create(LongLivedSchema)` to create a new message.
+ */
+export const LongLivedSchema: GenMessage<LongLived> = /*@__PURE__*/
+  messageDesc(file_outrigger_admin_v1_admin, 33);
+
+/**
  * RefreshRequest asks for a new catalog.
  *
  * @generated from message outrigger.admin.v1.RefreshRequest
@@ -1499,7 +1730,7 @@ export type RefreshRequest = Message<"outrigger.admin.v1.RefreshRequest"> & {
  * Use `create(RefreshRequestSchema)` to create a new message.
  */
 export const RefreshRequestSchema: GenMessage<RefreshRequest> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 28);
+  messageDesc(file_outrigger_admin_v1_admin, 34);
 
 /**
  * RefreshResponse is what came of it.
@@ -1541,7 +1772,7 @@ export type RefreshResponse = Message<"outrigger.admin.v1.RefreshResponse"> & {
  * Use `create(RefreshResponseSchema)` to create a new message.
  */
 export const RefreshResponseSchema: GenMessage<RefreshResponse> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 29);
+  messageDesc(file_outrigger_admin_v1_admin, 35);
 
 /**
  * SetTrustRequest is a new state.
@@ -1562,7 +1793,7 @@ export type SetTrustRequest = Message<"outrigger.admin.v1.SetTrustRequest"> & {
  * Use `create(SetTrustRequestSchema)` to create a new message.
  */
 export const SetTrustRequestSchema: GenMessage<SetTrustRequest> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 30);
+  messageDesc(file_outrigger_admin_v1_admin, 36);
 
 /**
  * SetTrustResponse is the state.
@@ -1590,7 +1821,7 @@ export type SetTrustResponse = Message<"outrigger.admin.v1.SetTrustResponse"> & 
  * Use `create(SetTrustResponseSchema)` to create a new message.
  */
 export const SetTrustResponseSchema: GenMessage<SetTrustResponse> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 31);
+  messageDesc(file_outrigger_admin_v1_admin, 37);
 
 /**
  * DrainRequest asks for the end.
@@ -1605,7 +1836,7 @@ export type DrainRequest = Message<"outrigger.admin.v1.DrainRequest"> & {
  * Use `create(DrainRequestSchema)` to create a new message.
  */
 export const DrainRequestSchema: GenMessage<DrainRequest> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 32);
+  messageDesc(file_outrigger_admin_v1_admin, 38);
 
 /**
  * DrainResponse says what is left.
@@ -1626,7 +1857,48 @@ export type DrainResponse = Message<"outrigger.admin.v1.DrainResponse"> & {
  * Use `create(DrainResponseSchema)` to create a new message.
  */
 export const DrainResponseSchema: GenMessage<DrainResponse> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 33);
+  messageDesc(file_outrigger_admin_v1_admin, 39);
+
+/**
+ * LongLivedKind is a kind of what outlives a request.
+ *
+ * @generated from enum outrigger.admin.v1.LongLivedKind
+ */
+export enum LongLivedKind {
+  /**
+   * Not a kind.
+   *
+   * @generated from enum value: LONG_LIVED_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Legacy sessions of MCP.
+   *
+   * @generated from enum value: LONG_LIVED_KIND_SESSION = 1;
+   */
+  SESSION = 1,
+
+  /**
+   * Calls that run as tasks, or may become one.
+   *
+   * @generated from enum value: LONG_LIVED_KIND_TASK = 2;
+   */
+  TASK = 2,
+
+  /**
+   * Streams of changes, of a session or of the typed pass-through.
+   *
+   * @generated from enum value: LONG_LIVED_KIND_STREAM = 3;
+   */
+  STREAM = 3,
+}
+
+/**
+ * Describes the enum outrigger.admin.v1.LongLivedKind.
+ */
+export const LongLivedKindSchema: GenEnum<LongLivedKind> = /*@__PURE__*/
+  enumDesc(file_outrigger_admin_v1_admin, 0);
 
 /**
  * AdminService is for the operators of one sidecar.
@@ -1694,6 +1966,27 @@ export const AdminService: GenService<{
     methodKind: "unary";
     input: typeof GetCallRequestSchema;
     output: typeof GetCallResponseSchema;
+  },
+  /**
+   * ListStreamItems returns the last items of a stream, as they come. Only the operator that made the call in the console gets them,
+   * and only while the call is in flight: its result has them too.
+   *
+   * @generated from rpc outrigger.admin.v1.AdminService.ListStreamItems
+   */
+  listStreamItems: {
+    methodKind: "unary";
+    input: typeof ListStreamItemsRequestSchema;
+    output: typeof ListStreamItemsResponseSchema;
+  },
+  /**
+   * ListLongLived returns the sessions, tasks or streams of this process, the newest first. They have no arguments and results.
+   *
+   * @generated from rpc outrigger.admin.v1.AdminService.ListLongLived
+   */
+  listLongLived: {
+    methodKind: "unary";
+    input: typeof ListLongLivedRequestSchema;
+    output: typeof ListLongLivedResponseSchema;
   },
   /**
    * Refresh loads the catalog again. It needs the role "operate".
