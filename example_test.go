@@ -18,6 +18,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 )
@@ -118,6 +119,36 @@ func ExampleNew_inProcess() {
 	}
 	// Output:
 	// lab.echo lab_echo /outrigger.demo.v1.Lab/Echo
+}
+
+// Several tool services are behind one sidecar, as `backends` in the file of the command has them.
+func ExampleNew_backends() {
+	east, west := httptest.NewServer(service()), httptest.NewServer(service())
+	defer east.Close()
+	defer west.Close()
+	descriptors := []string{"internal/demo/demo.binpb"}
+	sidecar, err := outrigger.New(context.Background(), outrigger.Options{
+		Config: &configv1.Config{
+			Backends: []*configv1.Backend{
+				{Name: "east", Url: "connect+" + east.URL, Descriptors: descriptors},
+				{Name: "west", Url: "connect+" + west.URL, Descriptors: descriptors, Prefix: "west"},
+			},
+			ReadyBackends: []string{"all"},
+		},
+		Policy: outrigger.Policy{Include: []string{"outrigger.demo.v1.Lab/Echo"}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer run(sidecar)()
+
+	for _, tool := range sidecar.Tools() {
+		result, err := sidecar.CallTool(context.Background(), tool.Name, json.RawMessage(`{"nonce":"hello"}`))
+		fmt.Println(tool.Name, string(result), err)
+	}
+	// Output:
+	// lab.echo {"nonce":"hello","signed":"0","unsigned":"0","payload":""} <nil>
+	// west.lab.echo {"nonce":"hello","signed":"0","unsigned":"0","payload":""} <nil>
 }
 
 // registry is a source of descriptors, such as a schema registry.

@@ -20,8 +20,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
-// Options configure a [Sidecar]. Backend or Handler is required; all other fields may
-// be zero.
+// Options configure a [Sidecar]. Backend, Handler or Config.Backends is required; all other
+// fields may be zero.
 type Options struct {
 	// Backend is the URL of the tool service: http://HOST:PORT (gRPC, Connect or gRPC-Web,
 	// detected by probing), grpc://, connect+http://, grpcweb+http://, https:// and so on,
@@ -69,7 +69,8 @@ type Options struct {
 	Propagator Propagator
 
 	// Config has every setting of the command, for settings without a field here; fields
-	// here override it. It is not modified. Its listeners, demo, replay and mock are ignored, and of
+	// here override it. Its Backends are several tool services behind one sidecar, each with its
+	// name, as in the file. It is not modified. Its listeners, demo, replay and mock are ignored, and of
 	// its telemetry everything about exports.
 	Config *configv1.Config
 }
@@ -178,11 +179,20 @@ const inProcess = "http://in-process:80"
 
 // config is the configuration of the options, checked.
 func (o Options) config() (*configv1.Config, error) {
-	if (o.Backend == "") == (o.Handler == nil) && o.Config.GetBackend().GetUrl() == "" {
-		return nil, errors.New("outrigger: set Backend or Handler, and only one of them")
+	isConfigured := o.Config.GetBackend().GetUrl() != "" || len(o.Config.GetBackends()) > 0
+	switch {
+	case o.Backend != "" && o.Handler != nil, o.Backend == "" && o.Handler == nil && !isConfigured:
+		return nil, errors.New("outrigger: set Backend or Handler, and only one of them, or Config.Backends for several")
+	case len(o.Config.GetBackends()) > 0 && (o.Backend != "" || o.Handler != nil):
+		return nil, errors.New("outrigger: Config.Backends has all backends; leave out Backend and Handler")
+	case len(o.Config.GetBackends()) > 0 && len(o.Sources) > 0:
+		return nil, errors.New("outrigger: Sources are those of one backend; with Config.Backends, set descriptors or reflection of each there")
 	}
 	cfg := config.Defaults(config.Serve)
 	cfg.Record.Dir = proto.String("off")
+	if len(o.Config.GetReadyBackends()) > 0 {
+		cfg.ReadyBackends = nil // merging would add to the default
+	}
 	proto.Merge(cfg, o.Config)
 	cfg.Demo, cfg.Mock, cfg.Replay.Dir, cfg.Listeners.Tls = false, false, "", nil
 	cfg.Listeners.Listen, cfg.Listeners.Admin, cfg.Listeners.Health = proto.String("off"), proto.String("off"), proto.String("off")

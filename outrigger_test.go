@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/outrigger-mcp/outrigger"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
 
 func TestMain(m *testing.M) {
@@ -185,8 +186,16 @@ func TestOptionsAreChecked(t *testing.T) {
 		options outrigger.Options
 		want    []string
 	}{
-		"no backend":   {outrigger.Options{}, []string{"Backend or Handler"}},
-		"two backends": {outrigger.Options{Backend: "http://127.0.0.1:1", Handler: service()}, []string{"only one"}},
+		"no backend":      {outrigger.Options{}, []string{"Backend or Handler"}},
+		"two backends":    {outrigger.Options{Backend: "http://127.0.0.1:1", Handler: service()}, []string{"only one"}},
+		"one and several": {outrigger.Options{Backend: "http://127.0.0.1:1", Config: &configv1.Config{Backends: []*configv1.Backend{{Name: "a", Url: "http://127.0.0.1:2"}}}}, []string{"leave out Backend"}},
+		"sources of several": {outrigger.Options{
+			Config:  &configv1.Config{Backends: []*configv1.Backend{{Name: "a", Url: "http://127.0.0.1:2"}}},
+			Sources: []outrigger.Source{outrigger.Services("outrigger.demo.v1.Lab")},
+		}, []string{"descriptors or reflection of each"}},
+		"several of one name": {outrigger.Options{
+			Config: &configv1.Config{Backends: []*configv1.Backend{{Name: "a", Url: "http://127.0.0.1:2"}, {Name: "a", Url: "http://127.0.0.1:3"}}},
+		}, []string{"two backends have the same name"}},
 		"several faults": {outrigger.Options{
 			Backend: "http://127.0.0.1:1", Policy: outrigger.Policy{Gate: "closed"}, Limits: outrigger.Limits{Timeout: -time.Second}, TokensFile: "nowhere.yaml",
 		}, []string{"gate", "timeout", "access.tokens_file"}},

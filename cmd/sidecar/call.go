@@ -26,6 +26,7 @@ import (
 func newCallCommand(env environment) *cobra.Command {
 	var at serverFlags
 	var form resultFlags
+	var asks questions
 	var fields string
 	var asTask, preview bool
 	cmd := &cobra.Command{
@@ -40,6 +41,10 @@ With --server, or OUTRIGGER_SERVER, a running sidecar makes the call, with its
 policy, rates and audit trail. On a terminal, progress goes to standard error.
 --task returns at once where the tool may run as a task: ` + "`sidecar task wait ID`" + `
 fetches the result. --preview shows what the call would do, and changes nothing.
+
+A tool that asks its user, or is destructive, asks on the terminal: type each field,
+Ctrl-D dismisses the question, Ctrl-C ends the call. Elsewhere --answer answers;
+--answer show prints the question and what to pass.
 
 The trace context in TRACEPARENT and TRACESTATE goes to the backend.
 
@@ -59,6 +64,7 @@ has them all.`,
 	form.register(cmd)
 	cmd.Flags().StringVar(&fields, "fields", "", "fields of the result that are wanted, such as orders.id,nextPageToken; unset: all")
 	cmd.Flags().BoolVar(&preview, "preview", false, "show what the call would do, and change nothing; the tool needs a preview (docs/policy.md)")
+	asks.register(cmd)
 	cmd.Flags().BoolVar(&asTask, "task", false, "run the call as a task of the running sidecar, and print the task")
 	at.note(cmd)
 	at.completeWith(cmd, env)
@@ -77,11 +83,14 @@ has them all.`,
 				return err
 			}
 			call := &client.Call{Tool: args[0], Arguments: arguments, Fields: fields, Preview: preview, AsTask: asTask, Header: env.traceContext()}
+			if at.ask, err = asks.asker(env); err != nil {
+				return err
+			}
 			return at.withServer(cmd, env, serverTimeout, func(ctx context.Context, c client.Client) error {
-				return env.callServer(ctx, c, call, form, at.pasted(cmd))
+				return asks.hint(env, env.callServer(ctx, c, call, form, at.pasted(cmd), &asks))
 			})
 		}
-		if err := onlyRemote(cmd, append([]string{"task"}, remoteFlags()...)...); err != nil {
+		if err := onlyRemote(cmd, append([]string{"task", "answer"}, remoteFlags()...)...); err != nil {
 			return err
 		}
 		return env.withApp(cmd, func(ctx context.Context, a *server.App) error {
@@ -160,11 +169,12 @@ func (env environment) callOnce(ctx context.Context, a *server.App, name string,
 }
 
 // callServer has a running sidecar make the call, and prints what came of it. server is how to name it again.
-func (env environment) callServer(ctx context.Context, c client.Client, call *client.Call, form resultFlags, server string) error {
+func (env environment) callServer(ctx context.Context, c client.Client, call *client.Call, form resultFlags, server string, asks *questions) error {
 	line := progressLine{out: env.stderr, isOn: isTerminal(env.stderr)}
 	if line.isOn {
 		call.Progress = line.show
 	}
+	asks.clear = line.clear
 	items := 0
 	if form.format == formatLines {
 		call.Item = func(item json.RawMessage) {

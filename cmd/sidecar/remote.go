@@ -22,6 +22,8 @@ import (
 type serverFlags struct {
 	url, tokenFile, caFile, revision string
 	allowPlaintext                   bool
+	// ask answers questions of tools; nil: the server is to know that the user cannot be asked.
+	ask client.Asker
 	// own are the flags that a command has besides those of the configuration.
 	own []string
 }
@@ -130,7 +132,7 @@ func timeoutOf(cmd *cobra.Command, usual time.Duration) (time.Duration, error) {
 
 // open makes the client.
 func (f *serverFlags) open() (client.Client, error) {
-	o := client.Options{URL: f.url, CAFile: f.caFile, AllowPlaintext: f.allowPlaintext, Revision: f.revision, Version: currentBuild().Version}
+	o := client.Options{URL: f.url, CAFile: f.caFile, AllowPlaintext: f.allowPlaintext, Revision: f.revision, Version: currentBuild().Version, Ask: f.ask}
 	if f.tokenFile != "" {
 		token, err := readToken(f.tokenFile)
 		if err != nil {

@@ -40,7 +40,7 @@ caller that began a task may ask for it.`,
 }
 
 // taskCommand fills in what the commands have in common.
-func taskCommand(env environment, cmd *cobra.Command, usual time.Duration, run func(context.Context, client.Client, string) error) *cobra.Command {
+func taskCommand(env environment, cmd *cobra.Command, usual time.Duration, asks *questions, run func(context.Context, client.Client, string) error) *cobra.Command {
 	var at serverFlags
 	at.register(cmd, env)
 	cmd.Flags().Duration("timeout", usual, "maximum time to wait")
@@ -48,6 +48,12 @@ func taskCommand(env environment, cmd *cobra.Command, usual time.Duration, run f
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if at.url == "" {
 			return usageError("tasks are of a running sidecar: name it by --server URL or " + serverVariable)
+		}
+		if asks != nil {
+			var err error
+			if at.ask, err = asks.asker(env); err != nil {
+				return err
+			}
 		}
 		return at.withServer(cmd, env, usual, func(ctx context.Context, c client.Client) error { return run(ctx, c, args[0]) })
 	}
@@ -67,7 +73,7 @@ of the canonical code.`,
 		Example: `  sidecar task get ID --server http://127.0.0.1:8080 --output table`,
 	}
 	form.register(cmd)
-	return taskCommand(env, cmd, serverTimeout, func(ctx context.Context, c client.Client, id string) error {
+	return taskCommand(env, cmd, serverTimeout, nil, func(ctx context.Context, c client.Client, id string) error {
 		if err := form.check(); err != nil {
 			return err
 		}
@@ -86,18 +92,22 @@ func newTaskWaitCommand(env environment) *cobra.Command {
 		Short: "Wait for the end of a task, and print its result as `sidecar call` does",
 		Long: `Wait asks for a task until it has ended, as often as the sidecar suggests, and prints
 the result. On a terminal, messages about its progress go to standard error. A task that
-is still running when the time is over goes on.
+is still running when the time is over goes on. Questions of the task are answered on the
+terminal, or by --answer.
 
 Exit codes: those of ` + "`sidecar call --server`" + `: 0 success, 1 the tool failed, 2 invalid
 usage, else that of the canonical code, such as 34 for TIMEOUT and 35 for CANCELLED.`,
 		Example: `  sidecar task wait ID --server http://127.0.0.1:8080 --timeout 10m`,
 	}
 	form.register(cmd)
-	return taskCommand(env, cmd, taskTimeout, func(ctx context.Context, c client.Client, id string) error {
+	var asks questions
+	asks.register(cmd)
+	return taskCommand(env, cmd, taskTimeout, &asks, func(ctx context.Context, c client.Client, id string) error {
 		if err := form.check(); err != nil {
 			return err
 		}
 		line := progressLine{out: env.stderr, isOn: isTerminal(env.stderr)}
+		asks.clear = line.clear
 		t, err := client.Wait(ctx, c, id, func(t *client.Task) {
 			if line.isOn {
 				line.show(client.Progress{Done: t.Status, Message: t.Message})
@@ -106,7 +116,7 @@ usage, else that of the canonical code, such as 34 for TIMEOUT and 35 for CANCEL
 		line.clear()
 		switch {
 		case err != nil:
-			return err
+			return asks.hint(env, err)
 		case t.Err != nil:
 			return t.Err
 		}
@@ -125,7 +135,7 @@ Exit codes: 0 the sidecar has taken the request, 2 invalid usage, else that of t
 canonical code.`,
 		Example: `  sidecar task cancel ID --server http://127.0.0.1:8080`,
 	}
-	return taskCommand(env, cmd, serverTimeout, func(ctx context.Context, c client.Client, id string) error {
+	return taskCommand(env, cmd, serverTimeout, nil, func(ctx context.Context, c client.Client, id string) error {
 		if err := c.CancelTask(ctx, id); err != nil {
 			return err
 		}

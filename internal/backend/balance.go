@@ -30,7 +30,7 @@ import (
 var errBalanceUnused = errors.New("balance given, but the URL is not one for many addresses (dns:///HOST:PORT, dns+grpcs://, …)")
 
 // What decides about an address. The number of failures in a row and the slow start are Envoy's (consecutive_gateway_failure); the
-// times and the share of ejections are those of Envoy and of gRPC's A50.
+// times, the share of ejections and the comparison of success rates are those of Envoy and of gRPC's A50.
 const (
 	// ejectAfter is how many calls in a row have to fail before an address gets none for a while.
 	ejectAfter = 5
@@ -65,6 +65,7 @@ type balancer struct {
 	most       int // addresses
 	maxConns   int
 	maxEjected int // percent
+	rates      successRate
 
 	begin sync.Once
 	base  context.Context // ends with close
@@ -106,7 +107,9 @@ type endpoint struct {
 	active atomic.Int64 // calls, streams until they end
 	calls  atomic.Uint64
 	failed atomic.Int32 // calls in a row
-	since  atomic.Int64 // when its slow start began, on the balancer's clock
+	// answered and lost are the calls of the interval in which addresses are compared.
+	answered, lost atomic.Int32
+	since          atomic.Int64 // when its slow start began, on the balancer's clock
 
 	// What follows belongs to the balancer's lock.
 	up       bool
@@ -125,7 +128,7 @@ type endpoint struct {
 func isDefault(o *configv1.BackendBalance) bool {
 	return o == nil || o.GetResolveInterval().AsDuration() == defaults.BackendBalanceResolveInterval && o.GetSlowStart().AsDuration() == defaults.BackendBalanceSlowStart &&
 		o.GetMaxAddresses() == defaults.BackendBalanceMaxAddresses && o.GetMaxConnections() == defaults.BackendBalanceMaxConnections &&
-		o.GetMaxEjectedPercent() == defaults.BackendBalanceMaxEjectedPercent
+		o.GetMaxEjectedPercent() == defaults.BackendBalanceMaxEjectedPercent && newSuccessRate(o.GetSuccessRate()) == newSuccessRate(nil)
 }
 
 func newBalancer(c *Client) *balancer {
@@ -133,7 +136,7 @@ func newBalancer(c *Client) *balancer {
 	b := &balancer{
 		client: c, dial: c.opts.Dial, every: o.GetResolveInterval().AsDuration(), slowStart: defaults.BackendBalanceSlowStart,
 		most: int(o.GetMaxAddresses()), maxConns: int(o.GetMaxConnections()), maxEjected: defaults.BackendBalanceMaxEjectedPercent,
-		changed: make(chan struct{}), soon: make(chan struct{}, 1), begun: time.Now(),
+		rates: newSuccessRate(o.GetSuccessRate()), changed: make(chan struct{}), soon: make(chan struct{}, 1), begun: time.Now(),
 	}
 	defaults.Fill(&b.every, defaults.BackendBalanceResolveInterval)
 	defaults.Fill(&b.most, defaults.BackendBalanceMaxAddresses)
@@ -367,6 +370,7 @@ func (b *balancer) leave(e *endpoint, begun time.Time, err error) {
 	}
 	switch judge(err, time.Since(begun)) {
 	case answered:
+		e.answered.Add(1)
 		if e.failed.Load() != 0 {
 			e.failed.Store(0)
 		}
@@ -379,8 +383,26 @@ func (b *balancer) leave(e *endpoint, begun time.Time, err error) {
 		b.settle(e, err)
 	}
 	signal(e.doubt)
+	e.lost.Add(1)
 	if e.failed.Add(1) >= ejectAfter {
-		b.eject(e)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.eject(e, time.Now(), zap.Int32("failures", e.failed.Load()))
+	}
+}
+
+// compare ejects the addresses whose success rate is far below that of the others, in intervals until the client is closed.
+func (b *balancer) compare() {
+	for begun := time.Now(); sleep(b.base, b.rates.interval); begun = time.Now() {
+		b.mu.Lock()
+		all := make([]tally, len(b.all))
+		for i, e := range b.all {
+			all[i] = tally{e: e, answered: int(e.answered.Swap(0)), lost: int(e.lost.Swap(0))}
+		}
+		for _, t := range b.rates.outliers(all) {
+			b.eject(t.e, begun, zap.Int("failures", t.lost), zap.Int("success_percent", int(100*t.rate())))
+		}
+		b.mu.Unlock()
 	}
 }
 
@@ -425,10 +447,9 @@ func judge(err error, took time.Duration) guardOutcome {
 	return unclear
 }
 
-// eject keeps calls from an address for a while, unless too many others are kept away already, or it is the last one.
-func (b *balancer) eject(e *endpoint) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// eject keeps calls from an address for a while, unless too many others are kept away already, or it is the last one. until is
+// when its failures began, up to which earlier ones are forgiven; why is for the log.
+func (b *balancer) eject(e *endpoint, until time.Time, why ...zap.Field) {
 	ejected, others := 0, 0
 	for _, other := range b.all {
 		switch {
@@ -442,15 +463,14 @@ func (b *balancer) eject(e *endpoint) {
 	if b.closed || e.ejected || !slices.Contains(b.all, e) || others == 0 || ejected*100 >= b.maxEjected*len(b.all) {
 		return
 	}
-	failures := e.failed.Swap(0)
-	e.times = max(0, e.times-int(time.Since(e.returned)/forgiveEvery)) + 1
+	e.failed.Store(0)
+	e.times = max(0, e.times-int(max(0, until.Sub(e.returned))/forgiveEvery)) + 1
 	pause := min(time.Duration(e.times)*ejectFor, longestEject)
 	e.ejected, e.until = true, time.Now().Add(pause)
 	e.back = time.AfterFunc(pause, func() { b.readmit(e) })
 	b.ejections++
 	b.publish()
-	b.client.opts.Log.Warn("backend address ejected", zap.String("address", e.address), zap.Int32("failures", failures), zap.Duration("ejected_ms", pause),
-		zap.Int("times", e.times))
+	b.client.opts.Log.Warn("backend address ejected", append(why, zap.String("address", e.address), zap.Duration("ejected_ms", pause), zap.Int("times", e.times))...)
 }
 
 // readmit ends an ejection.
@@ -462,6 +482,8 @@ func (b *balancer) readmit(e *endpoint) {
 	}
 	e.ejected, e.returned = false, time.Now()
 	e.failed.Store(0) // of calls that began before
+	e.answered.Store(0)
+	e.lost.Store(0)
 	e.since.Store(b.now())
 	b.publish()
 	if e.up {
@@ -661,7 +683,7 @@ type AddressState int
 const (
 	// AddressReady: calls go to it.
 	AddressReady AddressState = iota
-	// AddressEjected: too many calls in a row failed.
+	// AddressEjected: too many calls failed, in a row or by comparison.
 	AddressEjected
 	// AddressUnreachable: it does not answer.
 	AddressUnreachable

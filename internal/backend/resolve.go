@@ -39,6 +39,7 @@ func (b *balancer) start() {
 	defer b.mu.Unlock()
 	if !b.closed {
 		b.tasks.Go(b.follow)
+		b.tasks.Go(b.compare)
 	}
 }
 

@@ -33,6 +33,8 @@ type Client interface {
 	Call(ctx context.Context, call *Call) (*Outcome, error)
 	// Task says how a task is doing.
 	Task(ctx context.Context, id string) (*Task, error)
+	// AnswerTask has the questions of a task that waits for its user answered, and sends the answers.
+	AnswerTask(ctx context.Context, t *Task) error
 	// CancelTask asks for the end of a task.
 	CancelTask(ctx context.Context, id string) error
 	// Close ends what the client has opened, such as a session.
@@ -117,8 +119,8 @@ const (
 	resultKey  = "dev.outrigger/result"
 )
 
-// canonical is an error of the table, in the form of this package.
-func canonical(e *errmap.Error) *Error {
+// Canonical is an error of the table, in the form of this package.
+func Canonical(e *errmap.Error) *Error {
 	about := errmap.About{ToolCall: true}
 	return &Error{Code: e.Code, Text: e.ModelText(about), Data: e.Data(about)}
 }
@@ -127,24 +129,24 @@ func canonical(e *errmap.Error) *Error {
 func unreachable(ctx context.Context, url string, err error) *Error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return canonical(errmap.New(errmap.Timeout, errmap.Message("no answer from "+url+" in time; the call may still run"),
+		return Canonical(errmap.New(errmap.Timeout, errmap.Message("no answer from "+url+" in time; the call may still run"),
 			errmap.Advice("Wait longer with --timeout, or run it as a task with --task.")))
 	case ctx.Err() != nil:
-		return canonical(errmap.New(errmap.Cancelled))
+		return Canonical(errmap.New(errmap.Cancelled))
 	}
-	return canonical(errmap.New(errmap.Unavailable, errmap.Messagef("no sidecar answers at %s: %v", url, err),
+	return Canonical(errmap.New(errmap.Unavailable, errmap.Messagef("no sidecar answers at %s: %v", url, err),
 		errmap.Advice("Check --server, and whether the sidecar runs.")))
 }
 
 // foreign is what answered, but not as a sidecar does.
 func foreign(url, what string) *Error {
-	return canonical(errmap.New(errmap.TransportError, errmap.Messagef("%s does not answer as a sidecar does: %s", url, what),
+	return Canonical(errmap.New(errmap.TransportError, errmap.Messagef("%s does not answer as a sidecar does: %s", url, what),
 		errmap.Advice("Check the path of --server: none for ToolService, /mcp or /rpc.")))
 }
 
 // noTasks is the answer of edges that have no tasks.
 func noTasks(url string) *Error {
-	return canonical(errmap.New(errmap.MethodNotFound, errmap.Messagef("%s has no tasks", url),
+	return Canonical(errmap.New(errmap.MethodNotFound, errmap.Messagef("%s has no tasks", url),
 		errmap.Advice("Use ToolService (http://HOST:PORT) or MCP 2026-07-28 (http://HOST:PORT/mcp).")))
 }
 
@@ -278,7 +280,7 @@ func readTask(raw json.RawMessage) (*Task, error) {
 		failed, _ := jsontext.Lookup(raw, "error")
 		t.Err = errorOf(failed)
 	case statusCancelled:
-		t.Err = canonical(errmap.New(errmap.Cancelled))
+		t.Err = Canonical(errmap.New(errmap.Cancelled))
 	}
 	return t, nil
 }

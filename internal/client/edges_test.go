@@ -27,8 +27,9 @@ type edge struct {
 	name     string
 	url      func(base string) string
 	revision string
-	// hasTasks, hasProgress and isLive: it has tasks, tells progress, and sends items ahead of the outcome.
-	hasTasks, hasProgress, isLive bool
+	// hasTasks, hasProgress and isLive: it has tasks, tells progress, and sends items ahead of the outcome. asks: tools can ask their
+	// user on it.
+	hasTasks, hasProgress, isLive, asks bool
 }
 
 func at(scheme, path string) func(string) string {
@@ -37,24 +38,28 @@ func at(scheme, path string) func(string) string {
 
 func edges() []edge {
 	all := []edge{
-		{name: "connect", url: at("http", ""), hasTasks: true, hasProgress: true, isLive: true},
-		{name: "grpc", url: at("grpc", ""), hasTasks: true, hasProgress: true, isLive: true},
-		{name: "grpc-web", url: at("grpcweb+http", ""), hasTasks: true, hasProgress: true, isLive: true},
+		{name: "connect", url: at("http", ""), hasTasks: true, hasProgress: true, isLive: true, asks: true},
+		{name: "grpc", url: at("grpc", ""), hasTasks: true, hasProgress: true, isLive: true, asks: true},
+		{name: "grpc-web", url: at("grpcweb+http", ""), hasTasks: true, hasProgress: true, isLive: true, asks: true},
 		{name: "rpc", url: at("http", "/rpc")},
-		{name: "mcp", url: at("http", "/mcp"), hasTasks: true, hasProgress: true},
+		{name: "mcp", url: at("http", "/mcp"), hasTasks: true, hasProgress: true, asks: true},
 	}
 	for _, revision := range client.Revisions() {
 		all = append(all, edge{
 			name: "mcp " + revision, url: at("http", "/mcp"), revision: revision,
-			hasTasks: revision == client.Revisions()[0], hasProgress: true,
+			hasTasks: revision == client.Revisions()[0], hasProgress: true, asks: revision > "2025-03-26",
 		})
 	}
 	return all
 }
 
-func open(t *testing.T, e edge, base string) client.Client {
+func open(t *testing.T, e edge, base string, ask ...client.Asker) client.Client {
 	t.Helper()
-	c, err := client.Open(client.Options{URL: e.url(base), Revision: e.revision, Version: "1.0.0"})
+	o := client.Options{URL: e.url(base), Revision: e.revision, Version: "1.0.0"}
+	for _, one := range ask {
+		o.Ask = one
+	}
+	c, err := client.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +204,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// reports is a backend with a tool that tells progress, one that returns content alone and one that asks a question.
+// reports is a backend with a tool that tells progress, one that fails and one that wants arguments in headers.
 func reports() *mcptest.Native {
 	schema := &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: []byte(`{"type":"object"}`)}
 	mirrored := &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: []byte(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"count":{"type":"integer"}},"required":["region"]}`)}
@@ -263,6 +268,74 @@ func TestNativeTools(t *testing.T) {
 				}
 				if _, err := c.Call(t.Context(), &client.Call{Tool: "route", Arguments: arguments}); err != nil {
 					t.Errorf("%q: %v", region, err)
+				}
+			}
+		})
+	}
+}
+
+// form is what the tool of TestQuestions asks for.
+const form = `{"type":"object","properties":{"amount":{"type":"integer","minimum":1}},"required":["amount"]}`
+
+// asking is a backend with a tool that asks twice, and echoes the second answer.
+func asking() *mcptest.Native {
+	return &mcptest.Native{Tools: []mcptest.NativeTool{{
+		Declared: &outriggerv1.Tool{
+			Name: "order", Description: "Orders.",
+			InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: []byte(`{"type":"object"}`)},
+		},
+		Dialogue: mcptest.Dialogue{{"q": mcptest.AskForm("How many?", form)}, {"q": mcptest.AskForm("Sure?", form)}},
+		Run: func(_ context.Context, call *outriggerv1.ToolCall, _ func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
+			return &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: &outriggerv1.ToolResult{
+				Status: "success", DataForm: &outriggerv1.ToolResult_DataJson{DataJson: call.GetInputResponses()["q"].GetElicitation().GetContentJson()},
+			}}}, nil
+		},
+	}}}
+}
+
+// TestQuestions: on every edge that has questions, in every revision, a tool that asks gets each answer, an answer that is refused ends
+// the call with its error, and a destructive tool asks for consent. Where there are none, or no one answers, the code says so.
+func TestQuestions(t *testing.T) {
+	t.Parallel()
+	base := mcptest.Start(t, mcptest.Options{Native: asking(), NoDemo: true}).Serve(t)
+	demo := mcptest.Start(t, mcptest.Options{}).Again(t, func(c *configv1.Config) { c.Destructive = proto.String("confirm") }).Serve(t)
+	cancel := &client.Call{Tool: "fleet.cancel_order", Arguments: json.RawMessage(`{"orderId":"1"}`)} // the service has no such order
+	for _, e := range edges() {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			var asked []string
+			answer := func(_ context.Context, q *client.Question) (*client.Answer, error) {
+				if asked = append(asked, q.Message); q.Message == "How many?" && string(q.Form) != form {
+					t.Errorf("the form is %s", q.Form)
+				}
+				return &client.Answer{Action: client.ActionAccept, Content: json.RawMessage(`{"amount":9007199254740993}`)}, nil
+			}
+			out, err := open(t, e, base, answer).Call(t.Context(), &client.Call{Tool: "order"})
+			var told *client.Error
+			if !e.asks {
+				if !errors.As(err, &told) || told.Code != errmap.MissingClientCapability || asked != nil {
+					t.Errorf("without questions: %v, %v, asked %q", out, err, asked)
+				}
+				return
+			}
+			if err != nil || string(out.Data) != `{"amount":9007199254740993}` || !slices.Equal(asked, []string{"How many?", "Sure?"}) {
+				t.Fatalf("%+v, %v, asked %q", out, err, asked)
+			}
+			refuse := func(context.Context, *client.Question) (*client.Answer, error) {
+				return nil, client.Canonical(errmap.New(errmap.InvalidToolInput))
+			}
+			if _, err = open(t, e, base, refuse).Call(t.Context(), &client.Call{Tool: "order"}); !errors.As(err, &told) || told.Code != errmap.InvalidToolInput {
+				t.Errorf("refused: %v", err)
+			}
+			if _, err = open(t, e, base).Call(t.Context(), &client.Call{Tool: "order"}); !errors.As(err, &told) || told.Code != errmap.MissingClientCapability {
+				t.Errorf("no one answers: %v", err)
+			}
+			for action, want := range map[string]errmap.Code{client.ActionAccept: errmap.ToolExecutionFailed, client.ActionDecline: errmap.DestructiveBlocked, client.ActionCancel: errmap.DestructiveBlocked} {
+				consent := func(context.Context, *client.Question) (*client.Answer, error) {
+					return &client.Answer{Action: action}, nil
+				}
+				if _, err = open(t, e, demo, consent).Call(t.Context(), cancel); !errors.As(err, &told) || told.Code != want {
+					t.Errorf("%s: %v", action, err)
 				}
 			}
 		})

@@ -166,6 +166,17 @@ type polled struct {
 	states []*client.Task
 	asked  []time.Duration
 	start  time.Time
+	// answers counts those that the task got; refuses: the user cannot be asked.
+	answers int
+	refuses bool
+}
+
+func (p *polled) AnswerTask(context.Context, *client.Task) error {
+	if p.refuses {
+		return client.Canonical(errmap.New(errmap.MissingClientCapability))
+	}
+	p.answers++
+	return nil
 }
 
 func (p *polled) Task(ctx context.Context, _ string) (*client.Task, error) {
@@ -196,14 +207,22 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// TestWaitNeedsNoUser: a task that asks its user a question is an error that says so, and one that does not end by its time is not ended.
-func TestWaitNeedsNoUser(t *testing.T) {
+// TestWaitAndTheUser: a task that asks its user goes on with the answer, one that asks for ever is an error, and so is a user who cannot
+// be asked. One that does not end by its time is not ended.
+func TestWaitAndTheUser(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		asks := &polled{states: []*client.Task{{Status: "input_required"}}}
 		var told *client.Error
-		if _, err := client.Wait(t.Context(), asks, "x", func(*client.Task) {}); !errors.As(err, &told) || told.Code != errmap.MissingClientCapability {
-			t.Errorf("a question: %v", err)
+		asks := &client.Task{Status: "input_required"}
+		for want, p := range map[errmap.Code]*polled{
+			"":                             {states: []*client.Task{asks, asks, {Status: "completed"}}},
+			errmap.ResourceExhausted:       {states: []*client.Task{asks}},
+			errmap.MissingClientCapability: {states: []*client.Task{asks}, refuses: true},
+		} {
+			told = &client.Error{}
+			if _, err := client.Wait(t.Context(), p, "x", func(*client.Task) {}); errors.As(err, &told) && told.Code != want || err == nil && (want != "" || p.answers != 2) {
+				t.Errorf("want %q after a question: %v, %d answers", want, err, p.answers)
+			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +23,7 @@ import (
 const modernRevision = "2026-07-28"
 
 // tasksExtension is how a client of the modern revision says that it knows tasks.
-const tasksExtension = `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+const tasksExtension = `"extensions":{"io.modelcontextprotocol/tasks":{}}`
 
 // Headers of MCP over HTTP.
 const (
@@ -36,6 +37,7 @@ type mcp struct {
 	post post
 	// wanted is the revision that the user wants; empty for the newest.
 	wanted, version string
+	asks            Asker
 
 	mu sync.Mutex
 	// revision is the one of a session, and session its id, which may be empty. An empty revision is the modern one.
@@ -90,7 +92,7 @@ func (c *mcp) settle(ctx context.Context) (isLegacy bool, err error) {
 			err = got.failure()
 		case err != nil && (!errors.As(err, &told) || told.Code != errmap.TransportError):
 		case c.wanted == modernRevision:
-			err = canonical(errmap.New(errmap.UnsupportedProtocolVersion, errmap.Messagef("%s does not speak MCP %s", c.post.shown, modernRevision)))
+			err = Canonical(errmap.New(errmap.UnsupportedProtocolVersion, errmap.Messagef("%s does not speak MCP %s", c.post.shown, modernRevision)))
 		default:
 			err = c.open(ctx, Revisions()[1])
 		}
@@ -116,10 +118,14 @@ func isOlder(r *reply) bool {
 
 // modern is a request of the modern revision.
 func (c *mcp) modern(x *exchange) *request {
-	capabilities := `{}`
+	var able []string
 	if x.asTask {
-		capabilities = tasksExtension
+		able = append(able, tasksExtension)
 	}
+	if c.asks != nil {
+		able = append(able, elicits)
+	}
+	capabilities := "{" + strings.Join(able, ",") + "}"
 	meta := append([]byte(nil), `"io.modelcontextprotocol/protocolVersion":"`+modernRevision+`","io.modelcontextprotocol/clientCapabilities":`+capabilities+
 		`,"io.modelcontextprotocol/clientInfo":`...)
 	meta = c.appendInfo(meta)
@@ -160,7 +166,7 @@ func (*mcp) request(x *exchange, header http.Header, meta []byte) *request {
 	}
 	r := &request{method: x.method, params: append(params, '}'), header: header}
 	if x.progress != nil {
-		r.notice = func(message json.RawMessage) { notice(message, x.progress) }
+		r.notice = func(message json.RawMessage) error { notice(message, x.progress); return nil }
 	}
 	return r
 }
@@ -185,7 +191,15 @@ func notice(message json.RawMessage, progress func(Progress)) {
 
 // open opens a session.
 func (c *mcp) open(ctx context.Context, revision string) error {
-	params := append([]byte(`{"protocolVersion":"`+revision+`","capabilities":{},"clientInfo":`), c.appendInfo(nil)...)
+	able := ""
+	switch {
+	case c.asks == nil || revision < "2025-06-18": // earlier revisions have no questions
+	case revision < "2025-11-25":
+		able = elicitsForms
+	default:
+		able = elicits
+	}
+	params := append([]byte(`{"protocolVersion":"`+revision+`","capabilities":{`+able+`},"clientInfo":`), c.appendInfo(nil)...)
 	got, err := c.post.do(ctx, &request{method: "initialize", params: append(params, '}'), header: c.header(&exchange{})})
 	if err != nil {
 		return err
@@ -195,7 +209,7 @@ func (c *mcp) open(ctx context.Context, revision string) error {
 	}
 	chosen, _ := text(got.result, "protocolVersion")
 	if chosen == "" || c.wanted != "" && chosen != c.wanted {
-		return canonical(errmap.New(errmap.UnsupportedProtocolVersion, errmap.Messagef("%s offers MCP %q, not %s", c.post.shown, chosen, revision)))
+		return Canonical(errmap.New(errmap.UnsupportedProtocolVersion, errmap.Messagef("%s offers MCP %q, not %s", c.post.shown, chosen, revision)))
 	}
 	c.revision, c.session = chosen, got.header.Get(headerSession)
 	return c.notify(ctx, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
@@ -222,7 +236,8 @@ func (c *mcp) legacyHeader(x *exchange) http.Header {
 // farewell bounds what is sent when the user does not wait any more.
 const farewell = 2 * time.Second
 
-// askLegacy sends a request of a session. The end of its connection is not its end: a user who leaves cancels it.
+// askLegacy sends a request of a session. The end of its connection is not its end: a user who leaves cancels it. The server asks
+// its questions on the stream of the request, and waits for their answers.
 func (c *mcp) askLegacy(ctx context.Context, x *exchange) (json.RawMessage, error) {
 	r := c.request(x, c.legacyHeader(x), nil)
 	r.resume = func(ctx context.Context, last string) (*http.Response, error) {
@@ -231,16 +246,42 @@ func (c *mcp) askLegacy(ctx context.Context, x *exchange) (json.RawMessage, erro
 		header.Set("Last-Event-ID", last)
 		return c.post.send(ctx, http.MethodGet, nil, header)
 	}
+	var unanswered error
+	told := r.notice
+	r.notice = func(message json.RawMessage) error {
+		if method, _ := text(message, "method"); method == methodElicit {
+			unanswered = c.answer(ctx, message)
+			return unanswered
+		}
+		if told != nil {
+			return told(message)
+		}
+		return nil
+	}
 	got, err := c.post.do(ctx, r)
 	if err == nil {
 		return got.result, got.failure()
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || unanswered != nil {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 		defer cancel()
 		_ = c.notify(late, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+requestID+`}}`) // it ends by its own time otherwise
 	}
 	return nil, err
+}
+
+// answer answers a question of the server.
+func (c *mcp) answer(ctx context.Context, message json.RawMessage) error {
+	id, ok := jsontext.Lookup(message, "id")
+	if !ok {
+		return foreign(c.post.shown, "its question has no id")
+	}
+	params, _ := jsontext.Lookup(message, "params")
+	said, err := c.asks.put(ctx, methodElicit, params)
+	if err != nil {
+		return err
+	}
+	return c.notify(ctx, `{"jsonrpc":"2.0","id":`+string(id)+`,"result":`+string(said)+`}`)
 }
 
 // Tools implements [Client].
@@ -276,7 +317,7 @@ func (c *mcp) Tool(ctx context.Context, name string) (*Tool, error) {
 		}
 	}
 	if !isCompact(tools) {
-		return nil, canonical(errmap.UnknownTool(name, nearest(tools, name)...))
+		return nil, Canonical(errmap.UnknownTool(name, nearest(tools, name)...))
 	}
 	out, err := c.Call(ctx, &Call{Tool: catalog.DescribeName, Arguments: append(jsontext.AppendString([]byte(`{"`+catalog.NameArgument+`":`), name), '}')})
 	if err != nil {
@@ -293,7 +334,7 @@ func nearest(tools []*Tool, name string) (names []string) {
 	return names
 }
 
-// Call implements [Client].
+// Call implements [Client]. Each round with a question repeats it, with the answers and the state of the round before.
 func (c *mcp) Call(ctx context.Context, call *Call) (*Outcome, error) {
 	x := &exchange{method: "tools/call", name: call.Tool, meta: callMeta(call), header: call.Header, asTask: call.AsTask, progress: call.Progress}
 	x.params = append(jsontext.AppendString([]byte(`"name":`), call.Tool), `,"arguments":`...)
@@ -307,27 +348,44 @@ func (c *mcp) Call(ctx context.Context, call *Call) (*Outcome, error) {
 			return nil, noTasks(c.post.shown + " with MCP " + c.revision)
 		}
 	}
-	result, err := c.ask(ctx, x)
-	var told *Error
-	if errors.As(err, &told) && told.Code == errmap.HeaderMismatch { // refused before it ran
-		if result, err = c.again(ctx, x, call, err); err != nil {
+	first := x.params
+	for range maxRounds {
+		result, err := c.round(ctx, x, call)
+		if err != nil {
 			return nil, err
 		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	switch kind, _ := text(result, "resultType"); kind {
-	case "task":
-		t, err := readTask(result)
-		if err != nil {
-			return nil, foreign(c.post.shown, err.Error())
+		switch kind, _ := text(result, "resultType"); kind {
+		case "task":
+			t, err := readTask(result)
+			if err != nil {
+				return nil, foreign(c.post.shown, err.Error())
+			}
+			return &Outcome{Task: t}, nil
+		case statusInputRequired:
+			requests, _ := jsontext.Lookup(result, "inputRequests")
+			answers, err := c.asks.answers(ctx, requests)
+			if err != nil {
+				return nil, err
+			}
+			x.params = append(append(slices.Clip(first), `,"inputResponses":`...), answers...)
+			if state := present(result, "requestState"); state != nil {
+				x.params = append(append(x.params, `,"requestState":`...), state...)
+			}
+		default:
+			return c.post.outcome(result)
 		}
-		return &Outcome{Task: t}, nil
-	case "input_required":
-		return nil, needsUser()
 	}
-	return c.post.outcome(result)
+	return nil, tooManyRounds()
+}
+
+// round makes a call, once more with the headers that its tool wants if it was refused for them before it ran.
+func (c *mcp) round(ctx context.Context, x *exchange, call *Call) (json.RawMessage, error) {
+	result, err := c.ask(ctx, x)
+	var told *Error
+	if errors.As(err, &told) && told.Code == errmap.HeaderMismatch {
+		return c.again(ctx, x, call, err)
+	}
+	return result, err
 }
 
 // again repeats a call with the headers that its tool wants arguments repeated in. They are in its schema, which most calls do not
@@ -395,13 +453,24 @@ func (c *mcp) Task(ctx context.Context, id string) (*Task, error) {
 	return t, nil
 }
 
+// AnswerTask implements [Client].
+func (c *mcp) AnswerTask(ctx context.Context, t *Task) error {
+	requests, _ := jsontext.Lookup(t.JSON, "inputRequests")
+	answers, err := c.asks.answers(ctx, requests)
+	if err != nil {
+		return err
+	}
+	_, err = c.task(ctx, "tasks/update", t.ID, append([]byte(`,"inputResponses":`), answers...)...)
+	return err
+}
+
 // CancelTask implements [Client].
 func (c *mcp) CancelTask(ctx context.Context, id string) error {
 	_, err := c.task(ctx, "tasks/cancel", id)
 	return err
 }
 
-func (c *mcp) task(ctx context.Context, method, id string) (json.RawMessage, error) {
+func (c *mcp) task(ctx context.Context, method, id string, more ...byte) (json.RawMessage, error) {
 	isLegacy, err := c.settle(ctx)
 	if err != nil {
 		return nil, err
@@ -409,7 +478,8 @@ func (c *mcp) task(ctx context.Context, method, id string) (json.RawMessage, err
 	if isLegacy {
 		return nil, noTasks(c.post.shown + " with MCP " + c.revision)
 	}
-	return c.ask(ctx, &exchange{method: method, name: id, params: jsontext.AppendString([]byte(`"taskId":`), id), asTask: true})
+	params := append(jsontext.AppendString([]byte(`"taskId":`), id), more...)
+	return c.ask(ctx, &exchange{method: method, name: id, params: params, asTask: true})
 }
 
 // Close implements [Client]. It ends the session, if there is one.

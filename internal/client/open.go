@@ -52,6 +52,8 @@ type Options struct {
 	Revision string
 	// Version is that of the program, for the server's log.
 	Version string
+	// Ask answers the questions of tools; nil: the sidecar hears that the user cannot be asked. /rpc and MCP 2025-03-26 have none.
+	Ask Asker
 }
 
 // errPlaintextToken reports a token that would cross a network without TLS.
@@ -103,11 +105,11 @@ func Open(o Options) (Client, error) {
 	p := post{client: web, url: base + path, shown: o.URL, token: o.Token}
 	switch path {
 	case mcpPath:
-		return &mcp{post: p, wanted: o.Revision, version: o.Version}, nil
+		return &mcp{post: p, wanted: o.Revision, version: o.Version, asks: o.Ask}, nil
 	case rpcPath:
 		return &rpc{post: p}, nil
 	}
-	return newToolService(p, base, protocol), nil
+	return newToolService(p, base, protocol, o.Ask), nil
 }
 
 const (

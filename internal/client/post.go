@@ -34,8 +34,8 @@ type request struct {
 	// params is an object.
 	params []byte
 	header http.Header
-	// notice takes messages that come before the reply, such as progress; nil ignores them.
-	notice func(message json.RawMessage)
+	// notice takes messages that come before the reply, such as progress; nil ignores them. Its error ends the request.
+	notice func(message json.RawMessage) error
 	// resume continues a stream that ended before the reply, behind an event; nil where that is not possible.
 	resume func(ctx context.Context, lastEvent string) (*http.Response, error)
 }
@@ -142,9 +142,9 @@ func broken(ctx context.Context, url string, err error) error {
 		return unreachable(ctx, url, err)
 	}
 	if errors.Is(err, errTooLarge) {
-		return canonical(errmap.New(errmap.ResourceExhausted, errmap.Message(err.Error())))
+		return Canonical(errmap.New(errmap.ResourceExhausted, errmap.Message(err.Error())))
 	}
-	return canonical(errmap.New(errmap.TransportError, errmap.Messagef("the response of %s broke off: %v", url, err)))
+	return Canonical(errmap.New(errmap.TransportError, errmap.Messagef("the response of %s broke off: %v", url, err)))
 }
 
 // The bounds of a stream that is resumed: how often, and how long to wait before.
@@ -160,16 +160,13 @@ func (p *post) events(ctx context.Context, r *request, resp *http.Response) (*re
 	last, retry := "", usualRetry
 	for range maxResumes {
 		out, err := p.readEvents(r, resp, &last, &retry)
-		if out != nil {
+		var told *Error
+		if out != nil || errors.As(err, &told) {
 			return out, err
 		}
 		if ctx.Err() != nil || last == "" || r.resume == nil {
 			if err == nil {
 				err = io.ErrUnexpectedEOF
-			}
-			var told *Error
-			if errors.As(err, &told) {
-				return nil, err
 			}
 			return nil, broken(ctx, p.shown, err)
 		}
@@ -213,7 +210,9 @@ func (p *post) readEvents(r *request, resp *http.Response, last *string, retry *
 				return out, err
 			}
 			if r.notice != nil {
-				r.notice(bytes.Clone(data))
+				if err := r.notice(bytes.Clone(data)); err != nil {
+					return nil, err
+				}
 			}
 			data = data[:0]
 		case name == "data":

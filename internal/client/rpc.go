@@ -91,6 +91,9 @@ func (p *post) outcome(result []byte) (*Outcome, error) {
 // Task implements [Client].
 func (c *rpc) Task(context.Context, string) (*Task, error) { return nil, noTasks(c.post.shown) }
 
+// AnswerTask implements [Client].
+func (c *rpc) AnswerTask(context.Context, *Task) error { return noTasks(c.post.shown) }
+
 // CancelTask implements [Client].
 func (c *rpc) CancelTask(context.Context, string) error { return noTasks(c.post.shown) }
 

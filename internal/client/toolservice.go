@@ -25,9 +25,10 @@ import (
 type toolService struct {
 	post post
 	rpcs outriggerv1connect.ToolServiceClient
+	asks Asker
 }
 
-func newToolService(p post, base string, protocol backend.Protocol) *toolService {
+func newToolService(p post, base string, protocol backend.Protocol, asks Asker) *toolService {
 	options := []connect.ClientOption{connect.WithReadMaxBytes(maxBytes)}
 	switch protocol {
 	case backend.ProtocolGRPC:
@@ -35,7 +36,7 @@ func newToolService(p post, base string, protocol backend.Protocol) *toolService
 	case backend.ProtocolGRPCWeb:
 		options = append(options, connect.WithGRPCWeb())
 	}
-	return &toolService{post: p, rpcs: outriggerv1connect.NewToolServiceClient(p.client, base, options...)}
+	return &toolService{post: p, rpcs: outriggerv1connect.NewToolServiceClient(p.client, base, options...), asks: asks}
 }
 
 // ask makes a request with the headers of the client.
@@ -56,7 +57,7 @@ func (c *toolService) failure(ctx context.Context, err error) error {
 	}
 	for _, d := range told.Details() {
 		if d.Type() == "google.rpc.ErrorInfo" {
-			return canonical(errmap.FromConnect(told))
+			return Canonical(errmap.FromConnect(told))
 		}
 	}
 	switch {
@@ -67,7 +68,7 @@ func (c *toolService) failure(ctx context.Context, err error) error {
 	case !connect.IsWireError(err) && told.Code() == connect.CodeUnavailable:
 		return unreachable(ctx, c.post.shown, told.Unwrap())
 	case told.Code() == connect.CodeResourceExhausted:
-		return canonical(errmap.New(errmap.ResourceExhausted, errmap.Message(told.Message())))
+		return Canonical(errmap.New(errmap.ResourceExhausted, errmap.Message(told.Message())))
 	}
 	return foreign(c.post.shown, told.Code().String()+": "+told.Message())
 }
@@ -123,30 +124,60 @@ func (c *toolService) Tool(ctx context.Context, name string) (*Tool, error) {
 	return toolFromMessage(got.Msg), nil
 }
 
-// Call implements [Client].
+// Call implements [Client]. Each round with a question repeats it, with the answers and the state of the round before.
 func (c *toolService) Call(ctx context.Context, call *Call) (*Outcome, error) {
 	message := &outriggerv1.ToolCall{
 		ToolName: call.Tool, ArgumentsForm: &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: argumentsOf(call)},
 		Context: &outriggerv1.RequestContext{Capabilities: &outriggerv1.ClientCapabilities{Tasks: call.AsTask}},
 	}
+	if c.asks != nil {
+		message.Context.Capabilities.Elicitation = &outriggerv1.ElicitationCapability{Form: true, Url: true}
+	}
 	if meta := callMeta(call); meta != nil {
 		message.MetaForm = &outriggerv1.ToolCall_MetaJson{MetaJson: append(append([]byte{'{'}, meta...), '}')}
 	}
+	if call.Progress != nil {
+		message.Context.ProgressToken = &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: "1"}}
+	}
+	for range maxRounds {
+		got, err := c.round(ctx, call, message)
+		if err != nil {
+			return nil, err
+		}
+		in := got.GetInputRequired()
+		if in == nil {
+			return c.outcome(got)
+		}
+		if message.InputResponses, err = c.answers(ctx, in.GetInputRequests()); err != nil {
+			return nil, err
+		}
+		message.RequestState = in.GetRequestState()
+	}
+	return nil, tooManyRounds()
+}
+
+// answers has the questions of a round answered.
+func (c *toolService) answers(ctx context.Context, requests map[string]*outriggerv1.InputRequest) (map[string]*outriggerv1.InputResponse, error) {
+	asked, err := content.AppendInputRequests(nil, requests)
+	if err != nil {
+		return nil, foreign(c.post.shown, err.Error())
+	}
+	answers, err := c.asks.answers(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	return content.ReadInputResponses(answers)
+}
+
+// round makes a call, and streams it where its events are wanted.
+func (c *toolService) round(ctx context.Context, call *Call, message *outriggerv1.ToolCall) (*outriggerv1.ToolOutcome, error) {
 	if call.Progress == nil && call.Item == nil {
 		got, err := c.rpcs.CallTool(ctx, ask(c, message, call.Header))
 		if err != nil {
 			return nil, c.failure(ctx, err)
 		}
-		return c.outcome(got.Msg)
+		return got.Msg, nil
 	}
-	if call.Progress != nil {
-		message.Context.ProgressToken = &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: "1"}}
-	}
-	return c.stream(ctx, call, message)
-}
-
-// stream makes a call whose events are wanted.
-func (c *toolService) stream(ctx context.Context, call *Call, message *outriggerv1.ToolCall) (*Outcome, error) {
 	events, err := c.rpcs.CallToolStream(ctx, ask(c, message, call.Header))
 	if err != nil {
 		return nil, c.failure(ctx, err)
@@ -163,7 +194,7 @@ func (c *toolService) stream(ctx context.Context, call *Call, message *outrigger
 				call.Item(raw)
 			}
 		case *outriggerv1.ToolEvent_Outcome:
-			return c.outcome(e.Outcome)
+			return e.Outcome, nil
 		}
 	}
 	if err := events.Err(); err != nil {
@@ -198,13 +229,7 @@ func (c *toolService) outcome(m *outriggerv1.ToolOutcome) (*Outcome, error) {
 		}
 		return &Outcome{Task: t}, nil
 	}
-	return nil, needsUser()
-}
-
-// needsUser is the answer to a question: a shell has no one to ask.
-func needsUser() *Error {
-	return canonical(errmap.New(errmap.MissingClientCapability, errmap.Message("the tool asks its user a question, and a shell cannot answer"),
-		errmap.Advice("Call it from an MCP client with elicitation.")))
+	return nil, foreign(c.post.shown, "the outcome is empty")
 }
 
 // resultJSON is a result in MCP's form.
@@ -259,6 +284,23 @@ func (c *toolService) Task(ctx context.Context, id string) (*Task, error) {
 		return nil, foreign(c.post.shown, strings.TrimSpace(err.Error()))
 	}
 	return t, nil
+}
+
+// AnswerTask implements [Client].
+func (c *toolService) AnswerTask(ctx context.Context, t *Task) error {
+	requests, _ := jsontext.Lookup(t.JSON, "inputRequests")
+	raw, err := c.asks.answers(ctx, requests)
+	if err != nil {
+		return err
+	}
+	answers, err := content.ReadInputResponses(raw)
+	if err != nil {
+		return err
+	}
+	if _, err := c.rpcs.UpdateTask(ctx, ask(c, &outriggerv1.UpdateTaskRequest{TaskId: t.ID, InputResponses: answers}, nil)); err != nil {
+		return c.failure(ctx, err)
+	}
+	return nil
 }
 
 // CancelTask implements [Client].

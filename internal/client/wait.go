@@ -19,9 +19,9 @@ const (
 	pollGrowthBy = 2
 )
 
-// Wait asks for a task until it has ended. It calls seen with each state that it sees. A task that waits for the answers of a user
-// is an error: a shell has none.
+// Wait asks for a task until it has ended. It calls seen with each state that it sees. Questions of the task are for the user.
 func Wait(ctx context.Context, c Client, id string, seen func(*Task)) (*Task, error) {
+	rounds := 0
 	for next := firstPoll; ; next = min(next*pollGrowthBy, rarestPoll) {
 		t, err := c.Task(ctx, id)
 		if err != nil {
@@ -32,7 +32,12 @@ func Wait(ctx context.Context, c Client, id string, seen func(*Task)) (*Task, er
 		}
 		seen(t)
 		if t.Status == statusInputRequired {
-			return nil, needsUser()
+			if rounds++; rounds > maxRounds {
+				return nil, tooManyRounds()
+			}
+			if err := c.AnswerTask(ctx, t); err != nil {
+				return nil, err
+			}
 		}
 		pause := next
 		if t.Poll > 0 {
@@ -51,7 +56,7 @@ func Wait(ctx context.Context, c Client, id string, seen func(*Task)) (*Task, er
 // stillRuns is the error of a wait that is over before its task.
 func stillRuns(ctx context.Context) *Error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return canonical(errmap.New(errmap.Cancelled, errmap.Message("the wait was interrupted; the task goes on")))
+		return Canonical(errmap.New(errmap.Cancelled, errmap.Message("the wait was interrupted; the task goes on")))
 	}
-	return canonical(errmap.New(errmap.Timeout, errmap.Message("the task still runs, and goes on"), errmap.Advice("Wait again, or longer with --timeout.")))
+	return Canonical(errmap.New(errmap.Timeout, errmap.Message("the task still runs, and goes on"), errmap.Advice("Wait again, or longer with --timeout.")))
 }

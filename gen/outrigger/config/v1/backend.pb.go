@@ -245,11 +245,13 @@ type BackendBalance struct {
 	// Time in which the share of an address rises from a tenth to that of the others, after it was found or came back. "0s" turns it
 	// off. Range: 0 to 1 h.
 	SlowStart *durationpb.Duration `protobuf:"bytes,4,opt,name=slow_start,proto3" json:"slow_start,omitempty"`
-	// Maximum share of addresses that get no calls because five calls in a row failed, in percent. At least one address can be
-	// ejected, and at least one stays. 0 ejects none. Range: 0 to 100.
+	// Maximum share of addresses that get no calls because five calls in a row failed or their success rate is low, in percent. At
+	// least one address can be ejected, and at least one stays. 0 ejects none. Range: 0 to 100.
 	MaxEjectedPercent *int32 `protobuf:"varint,5,opt,name=max_ejected_percent,proto3,oneof" json:"max_ejected_percent,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Ejection of addresses that fail more often than the others. `max_ejected_percent` holds for both kinds of ejection.
+	SuccessRate   *BackendSuccessRate `protobuf:"bytes,6,opt,name=success_rate,proto3" json:"success_rate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BackendBalance) Reset() {
@@ -317,6 +319,97 @@ func (x *BackendBalance) GetMaxEjectedPercent() int32 {
 	return 0
 }
 
+func (x *BackendBalance) GetSuccessRate() *BackendSuccessRate {
+	if x != nil {
+		return x.SuccessRate
+	}
+	return nil
+}
+
+// BackendSuccessRate ejects an address whose success rate is far below that of the others, as Envoy and gRPC (gRFC A50) do. The
+// defaults are theirs.
+type BackendSuccessRate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Interval in which calls are counted and addresses compared. Range: 1 s to 1 h.
+	Interval *durationpb.Duration `protobuf:"bytes,1,opt,name=interval,proto3" json:"interval,omitempty"`
+	// Thousandths of the standard deviation by which a success rate must be below the mean: 1900 is 1.9 standard deviations. Range: 0 to
+	// 100000.
+	StdevFactor *int32 `protobuf:"varint,2,opt,name=stdev_factor,proto3,oneof" json:"stdev_factor,omitempty"`
+	// Number of addresses that need `request_volume` calls in an interval before any is ejected. Range: 1 to 1000.
+	MinimumHosts *int32 `protobuf:"varint,3,opt,name=minimum_hosts,proto3,oneof" json:"minimum_hosts,omitempty"`
+	// Number of calls that an address needs in an interval to be compared. Range: 1 to 1000000.
+	RequestVolume *int32 `protobuf:"varint,4,opt,name=request_volume,proto3,oneof" json:"request_volume,omitempty"`
+	// Chance that such an address is ejected, in percent. 0 ejects none for its success rate. Range: 0 to 100.
+	EnforcementPercentage *int32 `protobuf:"varint,5,opt,name=enforcement_percentage,proto3,oneof" json:"enforcement_percentage,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
+}
+
+func (x *BackendSuccessRate) Reset() {
+	*x = BackendSuccessRate{}
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackendSuccessRate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackendSuccessRate) ProtoMessage() {}
+
+func (x *BackendSuccessRate) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackendSuccessRate.ProtoReflect.Descriptor instead.
+func (*BackendSuccessRate) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *BackendSuccessRate) GetInterval() *durationpb.Duration {
+	if x != nil {
+		return x.Interval
+	}
+	return nil
+}
+
+func (x *BackendSuccessRate) GetStdevFactor() int32 {
+	if x != nil && x.StdevFactor != nil {
+		return *x.StdevFactor
+	}
+	return 0
+}
+
+func (x *BackendSuccessRate) GetMinimumHosts() int32 {
+	if x != nil && x.MinimumHosts != nil {
+		return *x.MinimumHosts
+	}
+	return 0
+}
+
+func (x *BackendSuccessRate) GetRequestVolume() int32 {
+	if x != nil && x.RequestVolume != nil {
+		return *x.RequestVolume
+	}
+	return 0
+}
+
+func (x *BackendSuccessRate) GetEnforcementPercentage() int32 {
+	if x != nil && x.EnforcementPercentage != nil {
+		return *x.EnforcementPercentage
+	}
+	return 0
+}
+
 // BackendLimits are limits on the calls of one of several backends.
 type BackendLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -332,7 +425,7 @@ type BackendLimits struct {
 
 func (x *BackendLimits) Reset() {
 	*x = BackendLimits{}
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[2]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -344,7 +437,7 @@ func (x *BackendLimits) String() string {
 func (*BackendLimits) ProtoMessage() {}
 
 func (x *BackendLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[2]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -357,7 +450,7 @@ func (x *BackendLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackendLimits.ProtoReflect.Descriptor instead.
 func (*BackendLimits) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{2}
+	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *BackendLimits) GetMaxConcurrentCalls() int32 {
@@ -391,7 +484,7 @@ type BackendCredentials struct {
 
 func (x *BackendCredentials) Reset() {
 	*x = BackendCredentials{}
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[3]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -403,7 +496,7 @@ func (x *BackendCredentials) String() string {
 func (*BackendCredentials) ProtoMessage() {}
 
 func (x *BackendCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[3]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -416,7 +509,7 @@ func (x *BackendCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackendCredentials.ProtoReflect.Descriptor instead.
 func (*BackendCredentials) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{3}
+	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *BackendCredentials) GetTokenFile() string {
@@ -460,7 +553,7 @@ type BackendTls struct {
 
 func (x *BackendTls) Reset() {
 	*x = BackendTls{}
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[4]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -472,7 +565,7 @@ func (x *BackendTls) String() string {
 func (*BackendTls) ProtoMessage() {}
 
 func (x *BackendTls) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[4]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -485,7 +578,7 @@ func (x *BackendTls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackendTls.ProtoReflect.Descriptor instead.
 func (*BackendTls) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{4}
+	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *BackendTls) GetCaFile() string {
@@ -542,7 +635,7 @@ type Metadata struct {
 
 func (x *Metadata) Reset() {
 	*x = Metadata{}
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[5]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -554,7 +647,7 @@ func (x *Metadata) String() string {
 func (*Metadata) ProtoMessage() {}
 
 func (x *Metadata) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[5]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -567,7 +660,7 @@ func (x *Metadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metadata.ProtoReflect.Descriptor instead.
 func (*Metadata) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{5}
+	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Metadata) GetInbound() []string {
@@ -635,7 +728,7 @@ const file_outrigger_config_v1_backend_proto_rawDesc = "" +
 	"\x13backend.prefix.size\x12Oprefix: at most 32 bytes, so that names of tools stay below what clients accept\x1a\x18this.prefix.size() <= 32B\v\n" +
 	"\t_protocolB\x11\n" +
 	"\x0f_max_send_bytesB\x14\n" +
-	"\x12_max_receive_bytes\"\xc8\x03\n" +
+	"\x12_max_receive_bytes\"\x95\x04\n" +
 	"\x0eBackendBalance\x12]\n" +
 	"\x10resolve_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x16\xbaH\f\xaa\x01\t\"\x03\b\x90\x1c2\x02\b\x01\xd2\xe2\x18\x0330sR\x10resolve_interval\x12<\n" +
 	"\rmax_addresses\x18\x02 \x01(\x05B\x11\xbaH\a\x1a\x05\x18\xe8\a(\x01\xd2\xe2\x18\x03100H\x00R\rmax_addresses\x88\x01\x01\x12B\n" +
@@ -644,10 +737,21 @@ const file_outrigger_config_v1_backend_proto_rawDesc = "" +
 	"slow_start\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\x90\x1c2\x00\xd2\xe2\x18\x0330sR\n" +
 	"slow_start\x12F\n" +
-	"\x13max_ejected_percent\x18\x05 \x01(\x05B\x0f\xbaH\x06\x1a\x04\x18d(\x00\xd2\xe2\x18\x0210H\x02R\x13max_ejected_percent\x88\x01\x01B\x10\n" +
+	"\x13max_ejected_percent\x18\x05 \x01(\x05B\x0f\xbaH\x06\x1a\x04\x18d(\x00\xd2\xe2\x18\x0210H\x02R\x13max_ejected_percent\x88\x01\x01\x12K\n" +
+	"\fsuccess_rate\x18\x06 \x01(\v2'.outrigger.config.v1.BackendSuccessRateR\fsuccess_rateB\x10\n" +
 	"\x0e_max_addressesB\x12\n" +
 	"\x10_max_connectionsB\x16\n" +
-	"\x14_max_ejected_percent\"\x98\x01\n" +
+	"\x14_max_ejected_percent\"\xbe\x03\n" +
+	"\x12BackendSuccessRate\x12M\n" +
+	"\binterval\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x16\xbaH\f\xaa\x01\t\"\x03\b\x90\x1c2\x02\b\x01\xd2\xe2\x18\x0310sR\binterval\x12<\n" +
+	"\fstdev_factor\x18\x02 \x01(\x05B\x13\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00\xd2\xe2\x18\x041900H\x00R\fstdev_factor\x88\x01\x01\x12:\n" +
+	"\rminimum_hosts\x18\x03 \x01(\x05B\x0f\xbaH\a\x1a\x05\x18\xe8\a(\x01\xd2\xe2\x18\x015H\x01R\rminimum_hosts\x88\x01\x01\x12?\n" +
+	"\x0erequest_volume\x18\x04 \x01(\x05B\x12\xbaH\b\x1a\x06\x18\xc0\x84=(\x01\xd2\xe2\x18\x03100H\x02R\x0erequest_volume\x88\x01\x01\x12M\n" +
+	"\x16enforcement_percentage\x18\x05 \x01(\x05B\x10\xbaH\x06\x1a\x04\x18d(\x00\xd2\xe2\x18\x03100H\x03R\x16enforcement_percentage\x88\x01\x01B\x0f\n" +
+	"\r_stdev_factorB\x10\n" +
+	"\x0e_minimum_hostsB\x11\n" +
+	"\x0f_request_volumeB\x19\n" +
+	"\x17_enforcement_percentage\"\x98\x01\n" +
 	"\rBackendLimits\x12B\n" +
 	"\x14max_concurrent_calls\x18\x01 \x01(\x05B\x0e\xbaH\v\xd8\x01\x01\x1a\x06\x18\xc0\x84=(\x01R\x14max_concurrent_calls\x12C\n" +
 	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\atimeout\"\xaf\x03\n" +
@@ -703,38 +807,41 @@ func file_outrigger_config_v1_backend_proto_rawDescGZIP() []byte {
 	return file_outrigger_config_v1_backend_proto_rawDescData
 }
 
-var file_outrigger_config_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_outrigger_config_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_outrigger_config_v1_backend_proto_goTypes = []any{
 	(*Backend)(nil),             // 0: outrigger.config.v1.Backend
 	(*BackendBalance)(nil),      // 1: outrigger.config.v1.BackendBalance
-	(*BackendLimits)(nil),       // 2: outrigger.config.v1.BackendLimits
-	(*BackendCredentials)(nil),  // 3: outrigger.config.v1.BackendCredentials
-	(*BackendTls)(nil),          // 4: outrigger.config.v1.BackendTls
-	(*Metadata)(nil),            // 5: outrigger.config.v1.Metadata
-	nil,                         // 6: outrigger.config.v1.Metadata.StaticEntry
-	(*durationpb.Duration)(nil), // 7: google.protobuf.Duration
-	(*BackendIdentity)(nil),     // 8: outrigger.config.v1.BackendIdentity
-	(*Policy)(nil),              // 9: outrigger.config.v1.Policy
+	(*BackendSuccessRate)(nil),  // 2: outrigger.config.v1.BackendSuccessRate
+	(*BackendLimits)(nil),       // 3: outrigger.config.v1.BackendLimits
+	(*BackendCredentials)(nil),  // 4: outrigger.config.v1.BackendCredentials
+	(*BackendTls)(nil),          // 5: outrigger.config.v1.BackendTls
+	(*Metadata)(nil),            // 6: outrigger.config.v1.Metadata
+	nil,                         // 7: outrigger.config.v1.Metadata.StaticEntry
+	(*durationpb.Duration)(nil), // 8: google.protobuf.Duration
+	(*BackendIdentity)(nil),     // 9: outrigger.config.v1.BackendIdentity
+	(*Policy)(nil),              // 10: outrigger.config.v1.Policy
 }
 var file_outrigger_config_v1_backend_proto_depIdxs = []int32{
-	4,  // 0: outrigger.config.v1.Backend.tls:type_name -> outrigger.config.v1.BackendTls
-	7,  // 1: outrigger.config.v1.Backend.connect_timeout:type_name -> google.protobuf.Duration
-	7,  // 2: outrigger.config.v1.Backend.probe_timeout:type_name -> google.protobuf.Duration
-	5,  // 3: outrigger.config.v1.Backend.metadata:type_name -> outrigger.config.v1.Metadata
-	3,  // 4: outrigger.config.v1.Backend.credentials:type_name -> outrigger.config.v1.BackendCredentials
-	8,  // 5: outrigger.config.v1.Backend.identity:type_name -> outrigger.config.v1.BackendIdentity
-	9,  // 6: outrigger.config.v1.Backend.policy:type_name -> outrigger.config.v1.Policy
-	2,  // 7: outrigger.config.v1.Backend.limits:type_name -> outrigger.config.v1.BackendLimits
+	5,  // 0: outrigger.config.v1.Backend.tls:type_name -> outrigger.config.v1.BackendTls
+	8,  // 1: outrigger.config.v1.Backend.connect_timeout:type_name -> google.protobuf.Duration
+	8,  // 2: outrigger.config.v1.Backend.probe_timeout:type_name -> google.protobuf.Duration
+	6,  // 3: outrigger.config.v1.Backend.metadata:type_name -> outrigger.config.v1.Metadata
+	4,  // 4: outrigger.config.v1.Backend.credentials:type_name -> outrigger.config.v1.BackendCredentials
+	9,  // 5: outrigger.config.v1.Backend.identity:type_name -> outrigger.config.v1.BackendIdentity
+	10, // 6: outrigger.config.v1.Backend.policy:type_name -> outrigger.config.v1.Policy
+	3,  // 7: outrigger.config.v1.Backend.limits:type_name -> outrigger.config.v1.BackendLimits
 	1,  // 8: outrigger.config.v1.Backend.balance:type_name -> outrigger.config.v1.BackendBalance
-	7,  // 9: outrigger.config.v1.BackendBalance.resolve_interval:type_name -> google.protobuf.Duration
-	7,  // 10: outrigger.config.v1.BackendBalance.slow_start:type_name -> google.protobuf.Duration
-	7,  // 11: outrigger.config.v1.BackendLimits.timeout:type_name -> google.protobuf.Duration
-	6,  // 12: outrigger.config.v1.Metadata.static:type_name -> outrigger.config.v1.Metadata.StaticEntry
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	8,  // 9: outrigger.config.v1.BackendBalance.resolve_interval:type_name -> google.protobuf.Duration
+	8,  // 10: outrigger.config.v1.BackendBalance.slow_start:type_name -> google.protobuf.Duration
+	2,  // 11: outrigger.config.v1.BackendBalance.success_rate:type_name -> outrigger.config.v1.BackendSuccessRate
+	8,  // 12: outrigger.config.v1.BackendSuccessRate.interval:type_name -> google.protobuf.Duration
+	8,  // 13: outrigger.config.v1.BackendLimits.timeout:type_name -> google.protobuf.Duration
+	7,  // 14: outrigger.config.v1.Metadata.static:type_name -> outrigger.config.v1.Metadata.StaticEntry
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_backend_proto_init() }
@@ -747,14 +854,15 @@ func file_outrigger_config_v1_backend_proto_init() {
 	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_backend_proto_msgTypes[0].OneofWrappers = []any{}
 	file_outrigger_config_v1_backend_proto_msgTypes[1].OneofWrappers = []any{}
-	file_outrigger_config_v1_backend_proto_msgTypes[3].OneofWrappers = []any{}
+	file_outrigger_config_v1_backend_proto_msgTypes[2].OneofWrappers = []any{}
+	file_outrigger_config_v1_backend_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_backend_proto_rawDesc), len(file_outrigger_config_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
