@@ -38,7 +38,7 @@ type questions struct {
 }
 
 func (q *questions) register(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&q.answers, "answer", nil, "answer to a question of the tool: accept, decline, cancel, a JSON object of what it asks for, or show, which prints the question and runs nothing; again for a further question (unset: ask on the terminal)")
+	cmd.Flags().StringArrayVar(&q.answers, "answer", nil, "answer to a question of the tool: accept, decline, cancel, a JSON object, or show to print it")
 }
 
 // asker is what answers questions; nil where nothing does, which the running sidecar is to know.

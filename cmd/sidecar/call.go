@@ -38,13 +38,9 @@ arguments the tool gets an empty object. The result goes to standard output; an
 error, with its canonical code, goes to standard error.
 
 With --server, or OUTRIGGER_SERVER, a running sidecar makes the call, with its
-policy, rates and audit trail. On a terminal, progress goes to standard error.
+policy, rates and audit trail. A terminal shows progress and asks what the tool asks.
 --task returns at once where the tool may run as a task: ` + "`sidecar task wait ID`" + `
 fetches the result. --preview shows what the call would do, and changes nothing.
-
-A tool that asks its user, or is destructive, asks on the terminal: type each field,
-Ctrl-D dismisses the question, Ctrl-C ends the call. Elsewhere --answer answers;
---answer show prints the question and what to pass.
 
 The trace context in TRACEPARENT and TRACESTATE goes to the backend.
 
