@@ -51,6 +51,11 @@ func (n *natives) call(ctx context.Context, c *toolCall) *errmap.Error {
 	if len(c.req.Meta) > 0 {
 		call.MetaForm = &outriggerv1.ToolCall_MetaJson{MetaJson: c.req.Meta}
 	}
+	var server *backend.Affinity
+	if c.req.Context.GetCapabilities().GetTasks() {
+		server = new(backend.Affinity)
+		ctx = backend.WithAffinity(ctx, server)
+	}
 	start := time.Now()
 	outcome, err := n.callNative(ctx, c, call)
 	c.req.waited(start)
@@ -58,7 +63,7 @@ func (n *natives) call(ctx context.Context, c *toolCall) *errmap.Error {
 	if err != nil {
 		return err
 	}
-	return n.settleOutcome(ctx, c, outcome)
+	return n.settleOutcome(ctx, c, outcome, server)
 }
 
 // nativeCallOf is what a native backend is sent of a request beside the arguments, as a task keeps it: the client cannot be asked by then,
@@ -103,8 +108,8 @@ func (n *natives) callNative(ctx context.Context, c *toolCall, call *outriggerv1
 }
 
 // settleOutcome checks what a native backend answered, and seals what the
-// caller has to bring back.
-func (n *natives) settleOutcome(ctx context.Context, c *toolCall, outcome *outriggerv1.ToolOutcome) *errmap.Error {
+// caller has to bring back. A task is at the server that answered.
+func (n *natives) settleOutcome(ctx context.Context, c *toolCall, outcome *outriggerv1.ToolOutcome, server *backend.Affinity) *errmap.Error {
 	if err := n.decoder.limit.check(proto.Size(outcome)); err != nil {
 		return err
 	}
@@ -131,7 +136,7 @@ func (n *natives) settleOutcome(ctx context.Context, c *toolCall, outcome *outri
 		if !c.req.Context.GetCapabilities().GetTasks() {
 			return errmap.Because(errmap.InvalidToolOutput, "the tool returned a task, but the client does not support tasks")
 		}
-		if err := task.SealNative(n.rounds.sealer, c.req.Caller, o.Task, n.nativeResultOf(c)); err != nil {
+		if err := task.SealNative(n.rounds.sealer, c.req.Caller, o.Task, n.nativeResultOf(c, server.Used)); err != nil {
 			return err
 		}
 		// It may have ended already.
@@ -162,8 +167,8 @@ func askable(name string, capabilities *outriggerv1.ClientCapabilities, in *outr
 }
 
 // nativeResultOf is what the id of the task of a call has to say.
-func (n *natives) nativeResultOf(c *toolCall) *task.NativeResult {
-	out := &task.NativeResult{IsReduced: c.fit.mask != nil || n.decoder.budget(c) > 0}
+func (n *natives) nativeResultOf(c *toolCall, server string) *task.NativeResult {
+	out := &task.NativeResult{Address: server, IsReduced: c.fit.mask != nil || n.decoder.budget(c) > 0}
 	if out.IsReduced {
 		out.Wanted = content.Wanted{Budget: c.req.Wanted.Budget, ForModel: c.req.Wanted.ForModel}
 		if c.fit.mask != nil {

@@ -440,6 +440,7 @@ func (t *tasks) nativeTask(ctx context.Context, req *Request, cat *catalog.Catal
 	default:
 		ask = &outriggerv1.CancelTaskRequest{TaskId: ref.ID, Context: req.Context}
 	}
+	ctx = backend.WithAffinity(ctx, &backend.Affinity{Wanted: ref.Native.Address})
 	resp := t.natives.askAt(ctx, req, t.natives.backendOf(cat, ref.Native), ask)
 	resp.Err = t.natives.shownError(ctx, req, cat, ref.Native, resp.Err)
 	if resp.IsMissing() || resp.NamesNothing() {

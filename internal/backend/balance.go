@@ -222,6 +222,37 @@ func (b *balancer) streams(ctx context.Context) (out source.Endpoint, err error)
 	return out, err
 }
 
+// Affinity is the address of a backend with many that a call belongs to: the server there has in memory what the call is about, such
+// as a task. It is a wish: where the address is gone or cannot be reached, another one gets the call.
+type Affinity struct {
+	// Wanted is the wish; empty for none.
+	Wanted string
+	// Used is the address that got the call, set when it has ended; empty for a backend with one address.
+	Used string
+}
+
+type affinityKey struct{}
+
+// WithAffinity returns a context for one call and its attempts.
+func WithAffinity(ctx context.Context, a *Affinity) context.Context {
+	return context.WithValue(ctx, affinityKey{}, a)
+}
+
+// wanted is the address that a call belongs to; nil where it belongs to none, or that one is not there. An ejected one still has what
+// it has.
+func (b *balancer) wanted(a *Affinity) *endpoint {
+	if a == nil || a.Wanted == "" {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.IndexFunc(b.all, func(e *endpoint) bool { return e.up && !e.gone && e.address == a.Wanted })
+	if i < 0 {
+		return nil
+	}
+	return b.all[i]
+}
+
 // errUnjudged is the end of a call that says nothing of the address.
 var errUnjudged = errors.New("backend: no outcome yet")
 
@@ -232,10 +263,14 @@ func (b *balancer) do(ctx context.Context, run func(*endpoint) error) error {
 	if claim != nil {
 		last = &claim.last
 	}
+	affinity, _ := ctx.Value(affinityKey{}).(*Affinity)
 	var tried []*endpoint
 	var failed error
 	for {
 		e, err := b.choose(ctx, tried, last)
+		if owner := b.wanted(affinity); owner != nil && len(tried) == 0 {
+			e = owner
+		}
 		switch {
 		case err != nil:
 			return err
@@ -244,6 +279,9 @@ func (b *balancer) do(ctx context.Context, run func(*endpoint) error) error {
 		}
 		if last != nil {
 			last.Store(&e.address)
+		}
+		if affinity != nil {
+			affinity.Used = e.address
 		}
 		failed = b.once(ctx, e, claim, run)
 		tried = append(tried, e)

@@ -418,6 +418,54 @@ func TestEjection(t *testing.T) {
 	})
 }
 
+// A call that belongs to an address goes there, also while that is ejected, and elsewhere once it cannot be reached or is gone. A call
+// that belongs to none says where it went, and its retry is free to go elsewhere.
+func TestAffinity(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const owner = "10.0.0.3:1"
+		b := inBubble(t, 3, nil)
+		b.shares(t, 1, nil)
+		synctest.Wait()
+		calls := func(a *Affinity) map[string]int {
+			got := map[string]int{}
+			for range 100 {
+				if err := b.many.do(WithAffinity(t.Context(), a), func(e *endpoint) error { got[e.address]++; return nil }); err != nil {
+					t.Fatal(err)
+				}
+				if got[a.Used] == 0 {
+					t.Fatalf("it went to %q by its own word: %v", a.Used, got)
+				}
+			}
+			return got
+		}
+		if got := calls(&Affinity{}); len(got) != 3 {
+			t.Errorf("without a wish: %v", got)
+		}
+		if got := calls(&Affinity{Wanted: owner}); got[owner] != 100 {
+			t.Errorf("with a wish: %v", got)
+		}
+		b.shares(t, 200, func(address string) error {
+			if address == owner {
+				return statusError(connect.CodeUnavailable, "")
+			}
+			return nil
+		})
+		if one := state(b.Client, owner); one.State != AddressEjected {
+			t.Fatalf("it is %+v", one)
+		}
+		if got := calls(&Affinity{Wanted: owner}); got[owner] != 100 {
+			t.Errorf("while it is ejected: %v", got)
+		}
+		b.has(2)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := calls(&Affinity{Wanted: owner}); got[owner] != 0 || len(got) != 2 {
+			t.Errorf("after it is gone: %v", got)
+		}
+	})
+}
+
 // Only so many are ejected, and never the last one.
 func TestEjectionsAreBounded(t *testing.T) {
 	t.Parallel()

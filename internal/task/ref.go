@@ -166,6 +166,8 @@ type NativeResult struct {
 	// long for the id.
 	IsReduced, IsMaskLost bool
 	Wanted                content.Wanted
+	// Address is that of the server that has the task, of a backend with many addresses; empty for others.
+	Address string
 }
 
 // toolDigestSize is the length of a tool digest. Sealed ids have little room to spare, and
@@ -190,10 +192,14 @@ const (
 )
 
 // encodeNative returns the plaintext of a sealed task id: the backend's id, which the contract restricts to visible ASCII, and if there is
-// something to say about the result a zero byte and the tool's digest. If the result is to be reduced, the flags with the budget follow
+// something to say about the result a zero byte and the tool's digest. The address of the server that has the task, if there is one, comes
+// before them between two zero bytes. If the result is to be reduced, the flags with the budget follow
 // as a varint, and the mask, unless the id would be longer than the contract admits.
 func encodeNative(id string, of *NativeResult) []byte {
 	out := []byte(id)
+	if of.Address != "" && keys.SealedLen(len(id)+len(of.Address)+2+1+toolDigestSize+binary.MaxVarintLen64) <= maxID {
+		out = append([]byte("\x00"+of.Address+"\x00"), id...)
+	}
 	if of.Digest == nil {
 		return out
 	}
@@ -216,6 +222,11 @@ func encodeNative(id string, of *NativeResult) []byte {
 // parseNative undoes encodeNative.
 func parseNative(plain []byte) (id string, of NativeResult) {
 	first, rest, _ := bytes.Cut(plain, []byte{0})
+	if len(first) == 0 && len(rest) > 0 {
+		address, own, _ := bytes.Cut(rest, []byte{0})
+		of.Address = string(address)
+		first, rest, _ = bytes.Cut(own, []byte{0})
+	}
 	if len(rest) < toolDigestSize {
 		return string(first), of
 	}

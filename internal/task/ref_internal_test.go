@@ -22,6 +22,8 @@ func TestSealedTaskIDs(t *testing.T) {
 		"all of it":       {Digest: digest, IsReduced: true},
 		"a model's":       {Digest: digest, IsReduced: true, Wanted: content.Wanted{ForModel: true}},
 		"a budget":        {Digest: digest, IsReduced: true, Wanted: content.Wanted{Budget: 128 << 20}},
+		"an address":      {Address: "10.0.0.1:50051"},
+		"an address too":  {Address: "[::1]:50051", Digest: digest, IsReduced: true, Wanted: content.Wanted{Fields: "a"}},
 		"a mask and more": {Digest: digest, IsReduced: true, Wanted: content.Wanted{Fields: "a,b\x00c", Budget: 300, ForModel: true}},
 	} {
 		id, got := parseNative(encodeNative("task-1", &of))
