@@ -212,13 +212,13 @@ func (s topState) head(v topView, columns int) []topLine {
 	if m.GetState() != "" {
 		title = append(title, cellOf(m.GetState()))
 	}
-	if m.GetStarted() != nil {
-		title = append(title, "up "+seconds(max(m.GetTime().AsTime().Sub(m.GetStarted().AsTime()).Seconds(), 0)))
-	}
 	if m != nil && !m.GetReady() && m.GetState() != "not ready" {
 		title = append(title, "not ready")
 	}
 	title = append(title, cellOf(cmp.Or(m.GetTrust(), s.server.GetTrust())), count(int(m.GetCatalogTools()), "tool"), count(int(m.GetWatchers()), "watcher"))
+	if m.GetStarted() != nil {
+		title = append(title, "up "+seconds(max(m.GetTime().AsTime().Sub(m.GetStarted().AsTime()).Seconds(), 0)))
+	}
 	if v.filter != "" {
 		title = append(title, "filter: "+v.filter)
 	}
