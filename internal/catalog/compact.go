@@ -106,7 +106,9 @@ type ownTool struct {
 // What the profile strict shows: every property is required, no object is open, and limits are words. The arguments of a tool that no
 // one knows have no schema in that form, so they are text, as such fields of messages are. The declared schemas check what comes.
 const (
-	plainName = `"name":{"type":"string"}`
+	nameText  = `"As search returns it."`
+	namesText = `"Tools of a program."`
+	plainName = `"name":{"type":"string","description":` + nameText + `}`
 
 	strictCall = `{"type":"object","properties":{` + plainName + `,"arguments":{"type":"string","description":` +
 		`"One JSON object in a string, such as {\"id\":\"7\"}; {} for none."},"fields":{"anyOf":[{"type":"string"},{"type":"null"}],"description":` + fieldsText + `},` +
@@ -120,9 +122,9 @@ const (
 
 	describeOne = `{"type":"object","properties":{` + plainName + `},"required":["name"],"additionalProperties":false}`
 
-	strictDescribe = `{"type":"object","properties":{"name":{"anyOf":[{"type":"string"},{"type":"null"}]},` +
-		`"names":{"anyOf":[{"type":"array","items":{"type":"string"}},{"type":"null"}]}},"required":["name","names"],"additionalProperties":false}`
-	shownDescribe = `{"type":"object","properties":{` + plainName + `,"names":{"type":"array","items":{"type":"string"}}},"additionalProperties":false}`
+	strictDescribe = `{"type":"object","properties":{"name":{"anyOf":[{"type":"string"},{"type":"null"}],"description":` + nameText + `},` +
+		`"names":{"anyOf":[{"type":"array","items":{"type":"string"}},{"type":"null"}],"description":` + namesText + `}},"required":["name","names"],"additionalProperties":false}`
+	shownDescribe = `{"type":"object","properties":{` + plainName + `,"names":{"type":"array","items":{"type":"string"},"description":` + namesText + `}},"additionalProperties":false}`
 
 	shownFound = `{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"summary":{"type":"string"}}}}}}`
 )
@@ -342,7 +344,7 @@ const (
 	inputsText = `"The global inputs."`
 	dryRunText = `"Only checks: returns findings and plan."`
 
-	programProperty = `"program":{"type":"string"}`
+	programProperty = `"program":{"type":"string","description":"Its source."}`
 	// shownRan is the output schema in lists.
 	shownRan = `{"type":"object","properties":{"ran":{"type":"array","items":{"type":"object"}},"findings":{"type":"array","items":{"type":"object"}},` +
 		`"plan":{"type":"array","items":{"type":"object"}}}}`

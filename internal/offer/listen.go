@@ -19,7 +19,7 @@ import (
 // good ends.
 func (s *Service) listen(ctx context.Context, req *bridge.Request) *bridge.Response {
 	if !req.HasPlace {
-		release, failed := s.bridge.OpenStream(req.Caller, "changes", "")
+		release, failed := s.place(req.Caller)
 		if failed != nil {
 			return &bridge.Response{Err: failed}
 		}
@@ -36,6 +36,13 @@ func (s *Service) listen(ctx context.Context, req *bridge.Request) *bridge.Respo
 		return &bridge.Response{Err: listenFailure(ctx, err)}
 	}
 	return &bridge.Response{}
+}
+
+// place takes a place for a stream of changes. It is not inlined: the stack that it needs would lie below each stream while that waits.
+//
+//go:noinline
+func (s *Service) place(caller string) (release func(), err *errmap.Error) {
+	return s.bridge.OpenStream(caller, "changes", "")
 }
 
 // subscribe makes ready for a stream of changes. It is apart because the

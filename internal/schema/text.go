@@ -12,9 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
-	"unicode/utf8"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -168,18 +166,6 @@ func textFormat(rules *validate.StringRules) (format, note string) {
 	default:
 		return "", fmt.Sprintf("Must be a valid %s.", strings.ReplaceAll(name, "_", " "))
 	}
-}
-
-// notPortable are the parts of RE2's syntax that ECMA 262, which JSON Schema names, does not have or reads otherwise.
-var notPortable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\(\?[a-zA-Z-]|\\[AzQECpP]|\\x\{|\[\[:|\[:|[*+?}]\+`) })
-
-// isPortable says whether a pattern means the same in RE2 and in ECMA 262. The test is on the careful side.
-func isPortable(pattern string) bool {
-	if notPortable().MatchString(pattern) || !utf8.ValidString(pattern) {
-		return false
-	}
-	_, err := regexp.Compile(pattern)
-	return err == nil && isUnicodePattern(pattern)
 }
 
 // bytes writes the schema of bytes: base64. The limits of rules are scaled, which is exact to within two bytes: a

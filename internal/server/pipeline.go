@@ -276,7 +276,7 @@ func (a *App) openRecord() *trail.Run {
 
 // keepTools records what the only backend offers if it is a native one, for replays.
 func (a *App) keepTools(n *source.Native) {
-	if a.record == nil || len(a.cfg.GetBackends()) > 0 {
+	if a.record == nil {
 		return
 	}
 	text, err := source.NativeJSON(n)

@@ -118,6 +118,9 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*dialect.Inbou
 		answer.write(w, h.rpc.HandleMessage(r.Context(), in))
 		return nil, form{}
 	}
+	if answer.mayBegin {
+		answer.mayBegin = !in.BeginsAtOnce()
+	}
 	return in, answer
 }
 
@@ -139,7 +142,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, form, *e
 // does not cancel a legacy one: in this the eras are opposites.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) {
 	s, run := h.register(w, r, in, answer)
-	if answer.mayBegin && !in.BeginsAtOnce() {
+	if answer.mayBegin {
 		h.serveSilent(s, run, answer.asEvent)
 		return
 	}
@@ -214,7 +217,8 @@ type form struct {
 	// asEvent: an answer without any is an event too.
 	asEvent bool
 	// mayBegin: a stream may begin before there is anything to say. The client named
-	// events: a range of which they are part does not show that it can read them.
+	// events: a range of which they are part does not show that it can read them. Not set for a
+	// stream of changes, which begins at once.
 	mayBegin bool
 }
 

@@ -62,6 +62,7 @@ func OpenBackends(ctx context.Context, o Options) (*Backends, error) {
 		if b.isMany() {
 			name := cfg.GetBackend().GetName()
 			own.name, own.life = name, ready.of(name)
+			own.Keep = nil // tools of several have one record, which cannot say whose they are
 			own.Log, own.Noted = o.Log.With(zap.String("backend_name", name)), o.Noted.With(zap.String("backend_name", name))
 			own.maxCalls = int(cfg.GetBackend().GetLimits().GetMaxConcurrentCalls())
 			if own.maxCalls == 0 {
