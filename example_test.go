@@ -138,7 +138,8 @@ func ExampleNew_backends() {
 		Policy: outrigger.Policy{Include: []string{"outrigger.demo.v1.Lab/Echo"}},
 	})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer run(sidecar)()
 
@@ -184,7 +185,8 @@ func ExampleSource() {
 		Sources: []outrigger.Source{registry{}},
 	})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer run(sidecar)()
 
@@ -215,7 +217,8 @@ func ExampleAuthenticatorFunc() {
 		Authenticator: outrigger.AuthenticatorFunc(who),
 	})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer run(sidecar)()
 	server := httptest.NewServer(sidecar.Handler())
@@ -238,7 +241,8 @@ func ExampleSidecar_CallTool() {
 		Sources: []outrigger.Source{outrigger.Services("outrigger.demo.v1.Lab")},
 	})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer run(sidecar)()
 

@@ -225,22 +225,27 @@ type Rules interface {
 	// ReadsArguments reports whether a decision about calls of the tool takes their
 	// arguments. If not, the [policy.Authority] has said all.
 	ReadsArguments(tool *catalog.Tool) bool
-	// View is what a caller sees of what a tool answers; nil where that is everything.
-	View(who *identity.Identity, tool *catalog.Tool) *policy.View
+	resultRules
 	// Asks is what a rule with the effect "approve" asks for; false if there is none of the name. HasApprovals reports whether there
 	// is any.
 	Asks(rule string) (policy.Asks, bool)
 	HasApprovals() bool
-	// TreatsResults reports whether there is a View for a caller and a tool. ResultsKey identifies all views of a caller in this process;
-	// empty where it sees everything.
-	TreatsResults() bool
-	ResultsKey(who *identity.Identity) string
 	// Unrecorded are fields whose values records leave out; nil for none. UnrecordedPaths are such fields of a tool's results, by
 	// their paths.
 	Unrecorded() *redact.Others
 	UnrecordedPaths(tool *catalog.Tool) []string
 	// Count is called once for each call that a rule decided, when it has ended.
 	Count(rule, effect string)
+}
+
+// resultRules decide what callers see of results.
+type resultRules interface {
+	// View is what a caller sees of what a tool answers; nil where that is everything.
+	View(who *identity.Identity, tool *catalog.Tool) *policy.View
+	// TreatsResults reports whether there is a View for a caller and a tool. ResultsKey identifies all views of a caller in this process;
+	// empty where it sees everything.
+	TreatsResults() bool
+	ResultsKey(who *identity.Identity) string
 }
 
 // effectDeny is the effect of a rule that refuses, effectApprove that of one that asks others.

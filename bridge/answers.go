@@ -88,7 +88,7 @@ func (a *answers) claim(ctx context.Context, c *toolCall) *errmap.Error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	// No two claims have the same time, not even those of replicas that are asked at once: letGo tells its claim from another by that.
-	until := time.Now().Add(timeout + answerGrace + rand.N(time.Second))
+	until := time.Now().Add(timeout + answerGrace + rand.N(time.Second)) //nolint:gosec // no secret
 	mine := &claimed{key: a.answerKey(c), record: &statev1.AnswerRecord{
 		Request: a.request(c), View: a.rulebook.kept(ctx, c.tool), RunningUntil: timestamppb.New(until),
 	}}

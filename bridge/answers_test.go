@@ -35,7 +35,7 @@ func TestAnswersInMemoryKeepTheContract(t *testing.T) {
 type fault uint8
 
 const (
-	none fault = iota
+	_ fault = iota // none
 	// killBefore and killAfter end the replica that takes the step, before it has its effect or behind it.
 	killBefore
 	killAfter
@@ -232,7 +232,7 @@ func TestOneEffectForEachKey(t *testing.T) {
 			}
 		}
 	}
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 300 {
 		at := map[int]fault{}
 		for range 1 + random.IntN(5) {

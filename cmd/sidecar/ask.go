@@ -327,21 +327,22 @@ func (q *questions) given(ctx context.Context, asked *client.Question) (*client.
 
 // shown is the error that shows a question, with what to pass.
 func (*questions) shown(asked *client.Question, f *questionForm, intro string) error {
-	text := intro + asked.Message
+	var text strings.Builder
+	text.WriteString(intro + asked.Message)
 	for _, field := range f.fields {
-		text += "\n- " + field.name + ": " + field.kind
+		text.WriteString("\n- " + field.name + ": " + field.kind)
 		if field.about != "" {
-			text += ". " + field.about
+			text.WriteString(". " + field.about)
 		}
 	}
 	answer := client.ActionAccept
 	switch {
 	case asked.URL != "":
-		text += "\nIt asks to open " + asked.URL
+		text.WriteString("\nIt asks to open " + asked.URL)
 	case len(f.fields) > 0:
 		answer = quoted(string((&client.Tool{Input: asked.Form}).Sample()))
 	}
-	return client.Canonical(errmap.New(errmap.MissingClientCapability, errmap.Message(text),
+	return client.Canonical(errmap.New(errmap.MissingClientCapability, errmap.Message(text.String()),
 		errmap.Advice("Pass --answer "+answer+", or --answer decline, once for each question in its order.")))
 }
 

@@ -30,7 +30,9 @@ result = [{"order": o.id, "signed_by": p.signed_by, "bytes": len(p.image)} for o
 	}
 	says("Search", "catalog_search", `{"query": "proof of delivery", "limit": 2}`, "result structuredContent", "tools")
 	says("Search", "catalog_search", `{"query": "find orders by status", "limit": 2}`, "result structuredContent", "tools")
-	var described struct{ Result struct{ StructuredContent struct{ Signatures string } } }
+	var described struct {
+		Result struct{ StructuredContent struct{ Signatures string } }
+	}
 	const both = `{"names": ["fleet_find_orders", "fleet_get_delivery_proof"]}`
 	if err := json.Unmarshal([]byte(asks("catalog_describe", both)), &described); err != nil || described.Result.StructuredContent.Signatures == "" {
 		t.Fatalf("no signatures: %v", err)

@@ -5,6 +5,7 @@ package recorded
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -102,9 +103,7 @@ func mergeSchema(to, from map[string]any) {
 			}
 			all := map[string]any{}
 			for _, from := range []map[string]any{more, old} {
-				for name, one := range from {
-					all[name] = one
-				}
+				maps.Copy(all, from)
 			}
 			to[name] = all
 		case []any:

@@ -74,7 +74,7 @@ func large() map[string]string {
 		"any tool":       fill("x = 'a'\n", "tools[x+x]\n", "result = 1\n"),
 		"long texts":     fill("t = fleet.get_order(order_id=1).placed_at\ns = '"+strings.Repeat("1", size/2)+"'\n", "t < s\n", "result = 1\n"),
 		"inputs":         fill("", "inputs.q\n", "result = 1\n"),
-		"long lists":     fill("x = [1, 'a', 2, 'b', 3, 'c', 4, 'd', 5, 'e', 6, 'f', 7, 'g', 8, 'h']\n", "x = [x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x]\n", "result = x\n"),
+		"long lists":     fill("x = [1, 'a', 2, 'b', 3, 'c', 4, 'd', 5, 'e', 6, 'f', 7, 'g', 8, 'h']\n", "x = ["+strings.Repeat("x, ", 16)+"]\n", "result = x\n"),
 		"joined lists":   fill("x = [1, 'a']\n", "x = [x, [x, x], [x]] if x else [[x, x], x, [x]]\n", "result = x\n"),
 		"unpacked":       fill("a, b, c, d = 1, 2, 3, 4\n", "a, b, c, d = [b, c, d, a]\n", "result = a\n"),
 		"comprehensions": fill("result = ", "[x for x in ", "[]"+strings.Repeat("]", (size-20)/13)),

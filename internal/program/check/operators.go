@@ -187,19 +187,8 @@ func (c *checker) result(op syntax.Token, a, b *value) *value {
 		}
 		return nil
 	case syntax.PLUS:
-		switch {
-		case a.is(kList, kTuple) && a.kind == b.kind && a.parts != nil && b.parts != nil:
-			sum := c.of(a.kind, slices.Concat(a.parts, b.parts))
-			if a.is(kTuple) {
-				return sum
-			}
-			return c.made(sum)
-		case a.is(kList) && b.is(kList):
-			return c.made(&value{kind: kList, elem: c.join(a.held(), b.held()), most: added(a.most, b.most)})
-		case a.is(kTuple) && b.is(kTuple):
-			return &value{kind: kTuple, elem: c.join(a.held(), b.held()), most: added(a.most, b.most)}
-		case a.is(kString) && b.is(kString):
-			return only(kString)
+		if joined := c.sum(a, b); joined != nil {
+			return joined
 		}
 	case syntax.STAR:
 		if b.is(kInt) && a.is(kString, kList, kTuple) {
@@ -221,6 +210,25 @@ func (c *checker) result(op syntax.Token, a, b *value) *value {
 		}
 	}
 	return arithmetic(op, a, b)
+}
+
+// sum is one text, list or tuple behind another of its kind; nil for other values.
+func (c *checker) sum(a, b *value) *value {
+	switch {
+	case a.is(kList, kTuple) && a.kind == b.kind && a.parts != nil && b.parts != nil:
+		sum := c.of(a.kind, slices.Concat(a.parts, b.parts))
+		if a.is(kTuple) {
+			return sum
+		}
+		return c.made(sum)
+	case a.is(kList) && b.is(kList):
+		return c.made(&value{kind: kList, elem: c.join(a.held(), b.held()), most: added(a.most, b.most)})
+	case a.is(kTuple) && b.is(kTuple):
+		return &value{kind: kTuple, elem: c.join(a.held(), b.held()), most: added(a.most, b.most)}
+	case a.is(kString) && b.is(kString):
+		return only(kString)
+	}
+	return nil
 }
 
 func added(a, b int) int {
