@@ -6,6 +6,7 @@ BIN := .tmp/bin
 BUF := $(BIN)/buf
 PROTOC := $(BIN)/protoc
 LINT := $(BIN)/golangci-lint
+GRPCURL := $(BIN)/grpcurl
 RIG := .tmp/conformance
 RIG_SUITE := $(RIG)/suite
 RIG_CLIENTS := $(RIG)/clients
@@ -468,8 +469,6 @@ $(RIG_CLIENTS)/installed: conformance/clients/package.json conformance/clients/p
 
 $(RIG_CONSOLE)/installed: conformance/console/package.json conformance/console/package-lock.json
 	$(npm_ci)
-
-GRPCURL := $(BIN)/grpcurl
 
 $(GRPCURL):
 	GOBIN=$(CURDIR)/$(BIN) go install github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4
