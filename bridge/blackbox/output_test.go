@@ -166,7 +166,7 @@ func TestValuesWithoutAFormAreNotedInStreams(t *testing.T) {
 // lab.echo with its own schemas.
 func declaring(t testing.TB, call mcptest.Upstream, configure func(*configv1.Config)) *mcptest.Rig {
 	t.Helper()
-	live := mcptest.Memory(t)
+	live := mcptest.OwnMemory(t)
 	mcptest.Register(t, live, mcptest.Named{
 		Name: "desk.repeat", Service: "outrigger.demo.v1.Lab", Method: "Echo",
 		Input:  `{"type":"object","properties":{"nonce":{"type":"string","maxLength":5},"signed":{"maximum":7}},"required":["nonce"]}`,
@@ -250,7 +250,7 @@ func hasPath(violations []errmap.Violation, path string) bool {
 // BenchmarkListOf1000AfterAChange renders the listing of 1,000 tools from
 // nothing, which happens once a change; the contract gives it 5 ms.
 func BenchmarkListOf1000AfterAChange(b *testing.B) {
-	live := mcptest.Memory(b)
+	live := mcptest.OwnMemory(b)
 	for i := len(live.Current().Tools()); i < 1000; i++ {
 		mcptest.Register(b, live, mcptest.Named{
 			Name: fmt.Sprintf("desk.repeat_%d", i), Service: "outrigger.demo.v1.Lab", Method: "Echo",

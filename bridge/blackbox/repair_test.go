@@ -150,7 +150,7 @@ func TestRepairedMessageForm(t *testing.T) {
 // A declared schema says what it wants by what it refuses.
 func TestRepairedForDeclaredSchemas(t *testing.T) {
 	t.Parallel()
-	live := mcptest.Memory(t)
+	live := mcptest.OwnMemory(t)
 	mcptest.Register(t, live, mcptest.Named{
 		Name: "desk.place", Service: "outrigger.demo.v1.Fleet", Method: "PlaceOrder",
 		Input: `{"type":"object","properties":{"customer":{"type":"string"},"parcels":{"type":"array","items":{"type":"object"}},"destination":{"type":"object"},"labels":true}}`,

@@ -158,7 +158,8 @@ func Descriptors(files ...protoreflect.FileDescriptor) *descriptorpb.FileDescrip
 
 // Memory returns a loaded catalog of the demo service's tools that needs no
 // demo service. Nothing runs behind it. All tests of a process share it, because
-// it takes a while to build: it must not be refreshed.
+// it takes a while to build: it must not be refreshed, and [Register] refuses it. A test that
+// changes its catalog has [OwnMemory].
 func Memory(t testing.TB) *catalog.Live {
 	t.Helper()
 	live, err := memory()
@@ -168,8 +169,20 @@ func Memory(t testing.TB) *catalog.Live {
 	return live
 }
 
+// OwnMemory is [Memory] for one test alone, which may change it.
+func OwnMemory(t testing.TB) *catalog.Live {
+	t.Helper()
+	live, err := newMemory()
+	if err != nil {
+		t.Fatalf("load the catalog: %v", err)
+	}
+	return live
+}
+
 // memory builds the catalog on first use.
-var memory = sync.OnceValues(func() (*catalog.Live, error) {
+var memory = sync.OnceValues(newMemory)
+
+func newMemory() (*catalog.Live, error) {
 	live := catalog.NewLive([]source.Source{Source()}, catalog.LiveOptions{Build: catalog.BuildOptions{Programs: true}})
 	return live, live.Refresh(context.Background())
-})
+}

@@ -151,9 +151,12 @@ type Named struct {
 	IsHarmless bool
 }
 
-// Register registers a name.
+// Register registers a name in a catalog that the test has for itself.
 func Register(t testing.TB, tools *Tools, n Named) {
 	t.Helper()
+	if shared, _ := memory(); tools == shared {
+		t.Fatal("other tests share this catalog: take OwnMemory")
+	}
 	r := catalog.Registration{
 		Name: n.Name, Description: "Another name.", InputSchema: []byte(n.Input), Binding: catalog.Binding{Service: n.Service, Method: n.Method},
 	}

@@ -160,7 +160,6 @@ func (a *App) open(ctx context.Context) error {
 	if a.live, err = a.newLive(); err != nil {
 		return err
 	}
-	a.live.BeforeUse(a.fitRules)
 	a.backend.Serve(a.live)
 	if err := a.openTrail(); err != nil {
 		return err

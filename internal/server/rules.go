@@ -34,6 +34,7 @@ func (a *App) openRules() error {
 		return err
 	}
 	a.rules = policy.NewEngine(set)
+	a.live.BeforeUse(a.fitRules)
 	if now := a.live.Current(); now != nil {
 		a.fitRules(now)
 	}
