@@ -32,8 +32,8 @@ import (
 
 const (
 	version = "0.1.0"
-	// patience bounds what has to start or to be installed.
-	patience = 2 * time.Minute
+	// patience bounds what has to start or to be installed. A Go install compiles all of the module, beside other tests.
+	patience = 10 * time.Minute
 )
 
 var (
