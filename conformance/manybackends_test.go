@@ -178,8 +178,12 @@ func TestFiftyBackends(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("name: b%d, url: %q, prefix: b%d", i, lab.URL, i))
 	}
 	slow := labs[3:odd]
-	server := sidecar.Serve(t, built.binary, "--config", manyFile(t, lines, "catalog: {refresh_interval: 1s}", "limits: {max_concurrent_calls: 200, max_queued_calls: 50}", "log: {calls: 'off'}"))
-	sound := func() (out []string) {
+	start := func(lines []string) *sidecar.Server {
+		return sidecar.Serve(t, built.binary, "--config", manyFile(t, lines, "catalog: {refresh_interval: 1s}", "limits: {max_concurrent_calls: 200, max_queued_calls: 50}", "log: {calls: 'off'}"))
+	}
+	// The other has only the 45. What a call takes there says how busy the machine is.
+	server, other := start(lines), start(lines[odd:])
+	sound := func(server *sidecar.Server) (out []string) {
 		for _, name := range toolsOf(t, server) {
 			service, _, _ := strings.Cut(name, ".")
 			if n, err := strconv.Atoi(strings.TrimPrefix(service, "b")); err == nil && n >= odd {
@@ -188,15 +192,10 @@ func TestFiftyBackends(t *testing.T) {
 		}
 		return out
 	}
-	testkit.Until(t, "the tools of 45 backends", func() bool {
-		n := len(sound())
-		return n >= (all-odd)*3 && n%(all-odd) == 0
-	})
-	before := sound()
 	edge := caller.Find(t, "rpc")
-	agent := edge.Dial(t, target(server))
-	defer agent.Close()
-	latency := func() (median time.Duration) {
+	latency := func(server *sidecar.Server) (median time.Duration) {
+		agent := edge.Dial(t, target(server))
+		defer agent.Close()
 		var took []time.Duration
 		for round := range 8 {
 			for i := odd; i < all; i++ {
@@ -210,8 +209,14 @@ func TestFiftyBackends(t *testing.T) {
 		slices.Sort(took)
 		return took[len(took)/2]
 	}
-	latency() // connections open
-	calm, memory := latency(), live(t, server)
+	for _, server := range []*sidecar.Server{server, other} {
+		testkit.Until(t, "the tools of 45 backends", func() bool {
+			n := len(sound(server))
+			return n >= (all-odd)*3 && n%(all-odd) == 0
+		})
+		latency(server) // connections open
+	}
+	before, memory := sound(server), live(t, server)
 	labs[0].Stop()
 	hanging, stop := context.WithCancel(t.Context())
 	var calls sync.WaitGroup
@@ -226,15 +231,16 @@ func TestFiftyBackends(t *testing.T) {
 	}
 	// Half of the 200 slots are the backends' own, two each. So two that hang have the other half and their own.
 	testkit.Until(t, "the slow backends have all that they can have", func() bool { return slow[0].Calls()+slow[1].Calls() == 100+2*2 })
-	// The least of four: a busy machine slows some of them, and what the others take from these calls slows all.
-	var beside time.Duration
+	// One of four rounds is enough: a busy machine slows some of them.
+	var calm, beside time.Duration
+	isSlow := func() bool { return beside > 3*calm+5*time.Millisecond }
 	for n := range 4 {
 		hidden.Store(n%2 == 1)
-		if shown := sound(); !slices.Equal(shown, before) {
+		if shown := sound(server); !slices.Equal(shown, before) {
 			t.Fatalf("tools of the others changed: %d, were %d", len(shown), len(before))
 		}
-		if took := latency(); n == 0 || took < beside {
-			beside = took
+		if n == 0 || isSlow() {
+			calm, beside = latency(other), latency(server)
 		}
 	}
 	for i, lab := range slow {
@@ -243,9 +249,9 @@ func TestFiftyBackends(t *testing.T) {
 		}
 	}
 	now := live(t, server)
-	t.Logf("median of a call: %v calm, %v beside five that are away, hang, change and refuse; %d and %d MiB in use", calm, beside, memory>>20, now>>20)
-	if beside > 3*calm+5*time.Millisecond {
-		t.Errorf("median of a call to the others: %v, was %v", beside, calm)
+	t.Logf("median of a call: %v where all are sound, %v beside five that are away, hang, change and refuse; %d and %d MiB in use", calm, beside, memory>>20, now>>20)
+	if isSlow() {
+		t.Errorf("median of a call to the others: %v, and %v where all are sound", beside, calm)
 	}
 	if now > memory+memory/2+(32<<20) {
 		t.Errorf("memory: %d MiB, was %d MiB", now>>20, memory>>20)

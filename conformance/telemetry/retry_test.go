@@ -21,14 +21,14 @@ func TestARetryThatSucceeds(t *testing.T) {
 	const most = 20
 	for i := range most {
 		o := originOf("retry", strconv.Itoa(i))
-		r.relay.Cut()
+		r.relay.Cut(t)
 		drain(r.relay.Refused())
 		done := make(chan string, 1)
 		go func() {
 			done <- w.send(t.Context(), t, ask{id: "1", tool: "lab.echo", args: `{"nonce":"two"}`, origin: o})
 		}()
 		testkit.Receive(t, "a connection that fails", r.relay.Refused())
-		r.relay.Mend()
+		r.relay.Mend(t)
 		if got := <-done; !strings.Contains(got, `"two"`) {
 			t.Fatalf("got %s", got)
 		}

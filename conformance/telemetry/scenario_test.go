@@ -76,8 +76,8 @@ func play(t *testing.T, r *rig, edge string, w wire, all []scenario) map[string]
 func (s *scenario) play(t *testing.T, r *rig, w wire) string {
 	t.Helper()
 	if s.unreachable {
-		r.relay.Cut()
-		defer r.relay.Mend()
+		r.relay.Cut(t)
+		defer r.relay.Mend(t)
 	}
 	if !s.givenUp {
 		return w.send(t.Context(), t, s.ask)

@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -172,15 +171,7 @@ func request(namespace, pod string) admissionv1.AdmissionRequest {
 // start serves on loopback until the test ends.
 func start(t *testing.T, r *Rotator, h *Handler) string {
 	t.Helper()
-	var lc net.ListenConfig
-	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := testkit.Reserved(t)
 	server, err := webhookServer(address, r.GetCertificate)
 	if err != nil {
 		t.Fatal(err)

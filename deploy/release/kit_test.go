@@ -15,7 +15,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -28,6 +27,7 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -189,15 +189,27 @@ func served(t *testing.T, cmd *exec.Cmd, ready string) string {
 	return ""
 }
 
-// freeAddress is an address on loopback that was free a moment ago.
+// freeAddress is an address on loopback that the kernel gives to no one who asks for any, until the test ends. A server can listen there
+// that sets SO_REUSEADDR, as those of Go and Node do.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := unix.Getsockname(fd)
+	v4, ok := bound.(*unix.SockaddrInet4)
+	if err != nil || !ok {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", v4.Port)
 }
 
 // demo serves the demo by a command, whose arguments it completes, and calls a tool of it. It returns the log.

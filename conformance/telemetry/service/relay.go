@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Relay is in front of a service and can cut it off.
@@ -22,7 +23,8 @@ type Relay struct {
 	mu       sync.Mutex
 	refuse   bool
 	refused  chan struct{}
-	open     map[net.Conn]struct{}
+	admitted chan struct{}
+	open     map[net.Conn]chan struct{} // closed when the connection is
 }
 
 // StartRelay relays to a host:port until the end of the test.
@@ -43,48 +45,64 @@ func relayAt(tb testing.TB, network, address, target string) *Relay {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r := &Relay{Addr: l.Addr().String(), target: target, listener: l, open: map[net.Conn]struct{}{}, refused: make(chan struct{}, mostRefused)}
+	r := &Relay{Addr: l.Addr().String(), target: target, listener: l, open: map[net.Conn]chan struct{}{}}
+	r.refused, r.admitted = make(chan struct{}, mostNoted), make(chan struct{}, mostNoted)
 	r.running.Go(r.accept)
 	tb.Cleanup(func() {
 		_ = l.Close()
-		r.cut()
+		r.cut(net.Conn.Close)
 		r.running.Wait()
 	})
 	return r
 }
 
-// noticed is time enough for a peer on loopback to see that its connection is closed, so that it will not try it again.
-const noticed = 100 * time.Millisecond
-
-// mostRefused is how many refusals wait to be read; more are forgotten.
-const mostRefused = 1024
+// mostNoted is how many connections of a kind wait to be read; more are forgotten.
+const mostNoted = 1024
 
 // Refused has an element for each connection that was refused.
 func (r *Relay) Refused() <-chan struct{} { return r.refused }
 
-// Cut closes all connections, and new ones at once until Mend.
-func (r *Relay) Cut() {
-	if r.cut() {
-		time.Sleep(noticed)
+// Cut ends all connections, and closes new ones at once until Mend. It returns when the peer has closed its side of each, so that it
+// sends nothing more on one of them.
+func (r *Relay) Cut(tb testing.TB) {
+	tb.Helper()
+	for _, closed := range r.cut(closeWrite) {
+		testkit.Receive(tb, "the end of a connection that was cut", closed)
 	}
 }
 
-// Mend lets connections through again.
-func (r *Relay) Mend() {
+// Mend lets connections through again. It returns when there is one: what the sidecar began before has failed by then, so that the next
+// call does not share that.
+func (r *Relay) Mend(tb testing.TB) {
+	tb.Helper()
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	for len(r.admitted) > 0 {
+		<-r.admitted
+	}
 	r.refuse = false
+	r.mu.Unlock()
+	testkit.Receive(tb, "a connection after the cut", r.admitted)
 }
 
-// cut reports whether there was a connection to close.
-func (r *Relay) cut() bool {
+// cut returns what is closed with each connection that was open.
+func (r *Relay) cut(end func(net.Conn) error) (open []<-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refuse = true
-	for conn := range r.open {
-		_ = conn.Close()
+	for conn, closed := range r.open {
+		_ = end(conn)
+		open = append(open, closed)
 	}
-	return len(r.open) > 0
+	return open
+}
+
+// closeWrite tells the peer that nothing more comes.
+func closeWrite(conn net.Conn) error {
+	half, ok := conn.(interface{ CloseWrite() error })
+	if !ok {
+		return conn.Close()
+	}
+	return half.CloseWrite()
 }
 
 func (r *Relay) accept() {
@@ -108,7 +126,8 @@ func (r *Relay) admit(conn net.Conn) bool {
 		note(r.refused)
 		return false
 	}
-	r.open[conn] = struct{}{}
+	r.open[conn] = make(chan struct{})
+	note(r.admitted)
 	return true
 }
 
@@ -117,6 +136,7 @@ func (r *Relay) carry(conn net.Conn) {
 		_ = conn.Close()
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		close(r.open[conn])
 		delete(r.open, conn)
 	}()
 	to, err := net.Dial("tcp", r.target)
