@@ -159,6 +159,11 @@ func (v *value) isPlain() bool {
 	return !v.isAny() && v.is(kNone, kBool, kInt, kFloat, kString, kList, kDict, kTuple, kSet, kMessage, kRecord, kFunction, kBuiltin, kMethod, kTool, kModule)
 }
 
+// isDict holds for dicts, and for messages that are dicts too.
+func (v *value) isDict() bool {
+	return v.is(kDict, kRecord) || v.is(kMessage) && (v.typ.Schema || v.typ.Open)
+}
+
 func (v *value) isNumber() bool { return v.is(kInt, kFloat) }
 
 // binary is the result of an operator, which is a fault if it never has one.
@@ -205,7 +210,7 @@ func (c *checker) result(op syntax.Token, a, b *value) *value {
 		if a.is(kSet) && b.is(kSet) {
 			return &value{kind: kSet, elem: only(kAny)}
 		}
-		if op == syntax.PIPE && a.is(kDict, kRecord) && b.is(kDict, kRecord) {
+		if op == syntax.PIPE && a.isDict() && b.isDict() {
 			return &value{kind: kDict, elem: only(kAny)}
 		}
 	}
