@@ -62,8 +62,7 @@ func options() *syntax.FileOptions {
 func Parse(source string, limits Limits) (*Program, []check.Finding) {
 	if len(source) > limits.Bytes {
 		return nil, []check.Finding{{
-			Line: 1, Column: 1, Rule: "too-large", Message: fmt.Sprintf("the program has %d bytes; the limit is %d", len(source), limits.Bytes),
-			Instead: "pass data as inputs",
+			Line: 1, Column: 1, Rule: "too-large", Message: fmt.Sprintf("the program has %d bytes; the limit is %d: pass data as inputs", len(source), limits.Bytes),
 		}}
 	}
 	read := scan(source, limits.Depth)
@@ -113,6 +112,12 @@ func syntaxFaults(source string, read *reader, err error) []check.Finding {
 		isKnown := false
 		for l := range read.faulty {
 			isKnown = isKnown || l >= from && l < to
+		}
+		if open := read.unclosed(fault); !isKnown && open != nil {
+			return append(out, check.Finding{
+				Line: open.line, Column: open.column, Rule: "syntax", Message: fmt.Sprintf("the %s is not closed; line %d does not continue what is in it", open.text, line),
+				Instead: closing(open.text),
+			})
 		}
 		if !isKnown {
 			out = append(out, check.Finding{Line: line, Column: read.beginning(line, int(fault.Pos.Col)), Rule: "syntax", Message: fault.Msg})
