@@ -210,6 +210,8 @@ type run struct {
 	charged uint64
 	number  int
 	calls   []Made
+	// resultAt is where the program sets its result last.
+	resultAt syntax.Position
 }
 
 // Run runs a program with its inputs, a JSON object. It never panics, and it returns when ctx ends.
@@ -264,6 +266,7 @@ func (r *run) exec(source string, inputs []byte) (starlark.StringDict, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.resultAt = lastResult(file)
 	rewrite(file)
 	globals := starlark.StringDict{"inputs": given, "tools": &module{run: r}, "json": &jsonModule{r}}
 	for name, fn := range r.operations() {
@@ -286,6 +289,23 @@ func (r *run) exec(source string, inputs []byte) (starlark.StringDict, error) {
 		return nil, r.undefined(err)
 	}
 	return compiled.Init(r.thread, globals)
+}
+
+// lastResult is the last place where a program sets its result.
+func lastResult(file *syntax.File) (at syntax.Position) {
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.AssignStmt:
+			if id, ok := n.LHS.(*syntax.Ident); ok && id.Name == "result" {
+				at = id.NamePos
+			}
+			return false
+		case *syntax.DefStmt, *syntax.ExprStmt:
+			return false
+		}
+		return true
+	})
+	return at
 }
 
 // global is a name that is neither the program's nor a builtin: a module or a tool. Functions of the interpreter that are not in the
@@ -340,7 +360,7 @@ func (r *run) outcome(globals starlark.StringDict, err error) *Outcome {
 			out.Result, isOver, err = r.json(v, r.limits.Result, true)
 			if err != nil {
 				out.Result = nil
-				err = fmt.Errorf("result: %w", err)
+				err = placed{r.resultAt, "result: " + err.Error()}
 			}
 			if isOver {
 				r.stopped = errmap.New(errmap.ResourceExhausted, errmap.Over(errmap.LimitResultBytes),
