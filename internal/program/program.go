@@ -164,11 +164,13 @@ type Call struct {
 	Arguments []byte
 }
 
-// Host makes the calls of a run. It is used by up to Limits.Parallel goroutines at once.
+// Host makes the calls of a run. Calls are made by up to Limits.Parallel goroutines at once.
 type Host interface {
 	// Call makes a call and returns the JSON of its result. An error ends the program, unless that is the error of an item of a parallel
 	// that asked for errors.
 	Call(ctx context.Context, c *Call) ([]byte, *errmap.Error)
+	// Resume is called when all calls that were under way have ended, before the program goes on.
+	Resume(ctx context.Context)
 }
 
 // Outcome is how a run ended.

@@ -48,13 +48,31 @@ type host struct {
 	mu      sync.Mutex
 	answers map[string]func(ctx context.Context, c *Call) ([]byte, *errmap.Error)
 	calls   []string
+	// running counts the calls under way, resumed how often the program went on with so many of them.
+	running int
+	resumed map[int]int
+}
+
+func (h *host) Resume(context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.resumed == nil {
+		h.resumed = map[int]int{}
+	}
+	h.resumed[h.running]++
 }
 
 func (h *host) Call(ctx context.Context, c *Call) ([]byte, *errmap.Error) {
 	h.mu.Lock()
 	h.calls = append(h.calls, fmt.Sprintf("%d %d:%d %s %s", c.Number, c.Line, c.Column, c.Tool.Name, c.Arguments))
 	answer := h.answers[c.Tool.Name]
+	h.running++
 	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		h.running--
+		h.mu.Unlock()
+	}()
 	if answer == nil {
 		return []byte("{}"), nil
 	}
@@ -285,9 +303,13 @@ func TestCallsInOrder(t *testing.T) {
 		"result = fleet.find_orders(filter={'status': 'ORDER_STATUS_PLACED'}, limit=None).total_matches"
 	var want []string
 	for range 20 {
-		out := runText(t, world, demoHost(), text, "{}", testLimits())
+		h := demoHost()
+		out := runText(t, world, h, text, "{}", testLimits())
 		if out.Err != nil {
 			t.Fatal(out.Err)
+		}
+		if diff := cmp.Diff(map[int]int{0: 3}, h.resumed); diff != "" {
+			t.Errorf("how often the program went on, by the calls under way (-want +got):\n%s", diff)
 		}
 		var got []string
 		for _, m := range out.Calls {
