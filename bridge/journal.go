@@ -173,7 +173,8 @@ func (r *programRun) resume(_ context.Context) *errmap.Error {
 	if read.Held != "" {
 		d, _, ok := r.parts.decoder.keeper.Get(c.req.Caller, read.Held)
 		if !ok || json.Unmarshal(d.Data, &r.journal) != nil {
-			return staleState(member, "what the program had read is not held any more; call again without the request state")
+			return staleState(member, "this replica does not hold what the program had read: another replica asked, or it made way for newer results; "+
+				"call again without it, and send the answer to the replica that asks")
 		}
 	}
 	j := &r.journal

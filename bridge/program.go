@@ -184,7 +184,7 @@ func (r *programRun) run(ctx context.Context) (outcome string, failed *errmap.Er
 		return programRefused, err
 	}
 	r.begin()
-	r.resumeComputing(ctx)
+	r.Resume(ctx)
 	world := r.world(ctx)
 	var plan []check.Planned
 	parsed, findings := program.Parse(r.given.Program, r.limits)
@@ -620,9 +620,7 @@ func (r *programRun) Call(ctx context.Context, call *program.Call) (result []byt
 	result, failed, wait := r.outcome(resp)
 	if wait == nil {
 		r.journal.add(call, digest[:], result, failed)
-		if r.leave(nil) {
-			r.resumeComputing(ctx)
-		}
+		r.leave(nil)
 		return result, failed
 	}
 	wait.Number, wait.call = call.Number, call
@@ -705,8 +703,8 @@ func (r *programRun) enter() bool {
 	return !isOver
 }
 
-// leave ends a call. Where that waits for an answer, the run stops. It reports whether no other call is under way.
-func (r *programRun) leave(wait *pendingCall) bool {
+// leave ends a call. Where that waits for an answer, the run stops.
+func (r *programRun) leave(wait *pendingCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if wait != nil {
@@ -718,7 +716,6 @@ func (r *programRun) leave(wait *pendingCall) bool {
 	if r.active--; r.active == 0 && r.idle != nil {
 		close(r.idle)
 	}
-	return r.active == 0
 }
 
 // stopped ends a call that does not run because the run has stopped. It returns when the calls under way have ended, because what comes
@@ -741,8 +738,8 @@ func (r *programRun) pause() {
 	}
 }
 
-// resumeComputing waits for a place in cpu, if the run has none. A run that has ended goes on without one, to its end.
-func (r *programRun) resumeComputing(ctx context.Context) {
+// Resume implements [program.Host]. It waits for a place in cpu, if the run has none. A run that has ended goes on without one, to its end.
+func (r *programRun) Resume(ctx context.Context) {
 	r.computing.Lock()
 	defer r.computing.Unlock()
 	if r.isComputing {

@@ -25,14 +25,20 @@ func TestALargeJournalIsHeld(t *testing.T) {
 	const source = "a = [lab.echo(nonce=\"x\" * 1000) for i in range(40)]\nfleet.cancel_order(order_id=1)\nresult = len(a)"
 	params := `"name":"catalog_run","arguments":{"program":` + quoted(source) + `}` + askable
 	var backend calledRPCs
-	b := fake(t, backend.echo, both(compacted, asks, askEach))
+	key := keyFile(t)
+	replica := both(compacted, asks, askEach, func(c *configv1.Config) { c.State.KeyFile = key })
+	b := fake(t, backend.echo, replica)
 	reply := replyTo(t.Context(), t, b, mcptest.Modern, "tools/call", params)
 	state := memberOf(t, reply, "requestState")
 	if len(state) > 1000 {
 		t.Errorf("the state has %d bytes", len(state))
 	}
-	last := string(replyTo(t.Context(), t, b, mcptest.Modern, "tools/call",
-		params+`,"inputResponses":{"41.outrigger_confirm":`+saysYes+`},"requestState":`+quoted(state)))
+	params += `,"inputResponses":{"41.outrigger_confirm":` + saysYes + `},"requestState":` + quoted(state)
+	there := string(replyTo(t.Context(), t, fake(t, backend.echo, replica), mcptest.Modern, "tools/call", params))
+	if !containsAll(there, "INVALID_PARAMS", "another replica asked", "call again without it, and send the answer to the replica that asks") {
+		t.Errorf("at another replica: %s", there)
+	}
+	last := string(replyTo(t.Context(), t, b, mcptest.Modern, "tools/call", params))
 	if got := backend.all(); !strings.Contains(last, `"result":40,`) || len(got) != 41 {
 		t.Errorf("called %d times: %s", len(got), last)
 	}

@@ -299,6 +299,7 @@ func nestedCalls(n int) string {
 type jsonHost string
 
 func (h jsonHost) Call(context.Context, *Call) ([]byte, *errmap.Error) { return []byte(h), nil }
+func (h jsonHost) Resume(context.Context)                              {}
 
 // FuzzProgram shows that no source, inputs or results make Parse or Run panic or run on, and that a run can be repeated.
 func FuzzProgram(f *testing.F) {

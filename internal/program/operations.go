@@ -114,11 +114,81 @@ func (r *run) compare(op syntax.Token, x, y starlark.Value) (bool, error) {
 			return false, err
 		}
 	}
+	if op == syntax.EQL || op == syntax.NEQ {
+		same, err := equal(x, y)
+		return same == (op == syntax.EQL), err
+	}
 	ok, err := starlark.Compare(op, x, y)
-	if err != nil && op != syntax.EQL && op != syntax.NEQ && (x == starlark.None || y == starlark.None) {
+	if err != nil && (x == starlark.None || y == starlark.None) {
 		err = fmt.Errorf("%w; a field that is not set is None", err)
 	}
 	return ok, err
+}
+
+// equal compares values that were weighed. An object equals a dict with the same entries, also inside other values.
+func equal(x, y starlark.Value) (bool, error) {
+	if _, ok := y.(*starlark.Dict); ok {
+		x, y = y, x
+	}
+	switch x := x.(type) {
+	case *starlark.Dict:
+		return equalDicts(x, y)
+	case *starlark.List, starlark.Tuple:
+		list := x.(starlark.Indexable)
+		elements, ok := y.(starlark.Indexable)
+		if !ok || x.Type() != y.Type() || list.Len() != elements.Len() {
+			return false, nil
+		}
+		for i := range list.Len() {
+			if same, err := equal(list.Index(i), elements.Index(i)); !same || err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	}
+	return starlark.EqualDepth(x, y, maxNesting)
+}
+
+func equalDicts(x *starlark.Dict, y starlark.Value) (bool, error) {
+	other, err := dictOf(y)
+	if err != nil || other == nil || x.Len() != other.Len() {
+		return false, err
+	}
+	for key, value := range x.Entries() {
+		found, ok, err := other.Get(key)
+		if err != nil || !ok {
+			return false, err
+		}
+		if same, err := equal(value, found); !same || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// dictOf is a dict, or an object as one; nil for any other value.
+func dictOf(v starlark.Value) (*starlark.Dict, error) {
+	o, ok := v.(*object)
+	if !ok {
+		d, _ := v.(*starlark.Dict)
+		return d, nil
+	}
+	items, err := o.list("items")
+	if err != nil {
+		return nil, err
+	}
+	n := items.Len()
+	if err := o.run.spend(int64(n), dictBytes+times(int64(n), entryBytes)); err != nil {
+		return nil, err
+	}
+	out := starlark.NewDict(n)
+	for item := range items.Elements() {
+		pair := item.(starlark.Tuple)
+		if err := out.SetKey(pair[0], pair[1]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // sameKind makes a time or a duration of a text that is compared with one.
@@ -167,6 +237,12 @@ func (r *run) binary(op syntax.Token, x, y starlark.Value) (starlark.Value, erro
 		found, err := r.in(x, y)
 		return starlark.Bool(found == (op == syntax.IN)), err
 	}
+	if op == syntax.PIPE {
+		var err error
+		if x, y, err = dicts(x, y); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.spendBinary(op, x, y); err != nil {
 		return nil, err
 	}
@@ -182,6 +258,18 @@ func (r *run) binary(op syntax.Token, x, y starlark.Value) (starlark.Value, erro
 		err = fmt.Errorf("%w%s", err, binaryHint(op, x, y))
 	}
 	return v, err
+}
+
+// dicts makes dicts of objects.
+func dicts(x, y starlark.Value) (starlark.Value, starlark.Value, error) {
+	for _, v := range [...]*starlark.Value{&x, &y} {
+		if d, err := dictOf(*v); err != nil {
+			return nil, nil, err
+		} else if d != nil {
+			*v = d
+		}
+	}
+	return x, y, nil
 }
 
 // spendBinary counts what an operator takes before it is used.
@@ -299,8 +387,14 @@ func (r *run) augment(op, x, y starlark.Value) (starlark.Value, error) {
 		}
 		return x, r.extend(x, y)
 	case *starlark.Dict:
-		other, ok := y.(*starlark.Dict)
-		if token != syntax.PIPE || !ok {
+		if token != syntax.PIPE {
+			break
+		}
+		other, err := dictOf(y)
+		if err != nil {
+			return nil, err
+		}
+		if other == nil {
 			break
 		}
 		if err := r.spend(int64(other.Len()), times(int64(other.Len()), entryBytes)); err != nil {

@@ -62,8 +62,7 @@ func options() *syntax.FileOptions {
 func Parse(source string, limits Limits) (*Program, []check.Finding) {
 	if len(source) > limits.Bytes {
 		return nil, []check.Finding{{
-			Line: 1, Column: 1, Rule: "too-large", Message: fmt.Sprintf("the program has %d bytes; the limit is %d", len(source), limits.Bytes),
-			Instead: "pass data as inputs",
+			Line: 1, Column: 1, Rule: "too-large", Message: fmt.Sprintf("the program has %d bytes; the limit is %d: pass data as inputs", len(source), limits.Bytes),
 		}}
 	}
 	read := scan(source, limits.Depth)
@@ -114,6 +113,12 @@ func syntaxFaults(source string, read *reader, err error) []check.Finding {
 		for l := range read.faulty {
 			isKnown = isKnown || l >= from && l < to
 		}
+		if open := read.unclosed(fault); !isKnown && open != nil {
+			return append(out, check.Finding{
+				Line: open.line, Column: open.column, Rule: "syntax", Message: fmt.Sprintf("the %s is not closed; line %d does not continue what is in it", open.text, line),
+				Instead: closing(open.text),
+			})
+		}
 		if !isKnown {
 			out = append(out, check.Finding{Line: line, Column: read.beginning(line, int(fault.Pos.Col)), Rule: "syntax", Message: fault.Msg})
 		}
@@ -159,11 +164,13 @@ type Call struct {
 	Arguments []byte
 }
 
-// Host makes the calls of a run. It is used by up to Limits.Parallel goroutines at once.
+// Host makes the calls of a run. Calls are made by up to Limits.Parallel goroutines at once.
 type Host interface {
 	// Call makes a call and returns the JSON of its result. An error ends the program, unless that is the error of an item of a parallel
 	// that asked for errors.
 	Call(ctx context.Context, c *Call) ([]byte, *errmap.Error)
+	// Resume is called when all calls that were under way have ended, before the program goes on.
+	Resume(ctx context.Context)
 }
 
 // Outcome is how a run ended.
@@ -205,6 +212,8 @@ type run struct {
 	charged uint64
 	number  int
 	calls   []Made
+	// resultAt is where the program sets its result last.
+	resultAt syntax.Position
 }
 
 // Run runs a program with its inputs, a JSON object. It never panics, and it returns when ctx ends.
@@ -259,6 +268,7 @@ func (r *run) exec(source string, inputs []byte) (starlark.StringDict, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.resultAt = lastResult(file)
 	rewrite(file)
 	globals := starlark.StringDict{"inputs": given, "tools": &module{run: r}, "json": &jsonModule{r}}
 	for name, fn := range r.operations() {
@@ -281,6 +291,23 @@ func (r *run) exec(source string, inputs []byte) (starlark.StringDict, error) {
 		return nil, r.undefined(err)
 	}
 	return compiled.Init(r.thread, globals)
+}
+
+// lastResult is the last place where a program sets its result.
+func lastResult(file *syntax.File) (at syntax.Position) {
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.AssignStmt:
+			if id, ok := n.LHS.(*syntax.Ident); ok && id.Name == "result" {
+				at = id.NamePos
+			}
+			return false
+		case *syntax.DefStmt, *syntax.ExprStmt:
+			return false
+		}
+		return true
+	})
+	return at
 }
 
 // global is a name that is neither the program's nor a builtin: a module or a tool. Functions of the interpreter that are not in the
@@ -335,7 +362,7 @@ func (r *run) outcome(globals starlark.StringDict, err error) *Outcome {
 			out.Result, isOver, err = r.json(v, r.limits.Result, true)
 			if err != nil {
 				out.Result = nil
-				err = fmt.Errorf("result: %w", err)
+				err = placed{r.resultAt, "result: " + err.Error()}
 			}
 			if isOver {
 				r.stopped = errmap.New(errmap.ResourceExhausted, errmap.Over(errmap.LimitResultBytes),

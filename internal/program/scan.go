@@ -8,6 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"go.starlark.net/syntax"
+
 	"github.com/outrigger-mcp/outrigger/internal/program/check"
 )
 
@@ -273,13 +275,13 @@ func (r *reader) found(t token, rule, message, instead string) {
 func absent(name string) (message, instead string) {
 	switch name {
 	case "import", "from":
-		return "there are no imports", "the tools, parallel, paginate, json, timestamp and duration are there without one"
+		return "there are no imports: the tools, parallel, paginate, json, timestamp and duration are there without one", ""
 	case "load":
-		return "there is no load", "the tools, parallel, paginate, json, timestamp and duration are there without one"
+		return "there is no load: the tools, parallel, paginate, json, timestamp and duration are there without one", ""
 	case "while":
 		return "there is no while", "for i in range(100): … with break"
 	case "try", "except", "finally":
-		return "there is no try", `parallel([…], errors=True) gives errors as values`
+		return "there is no try: errors are values of parallel([…], errors=True)", "[r for r in parallel([…], errors=True) if r]"
 	case "raise", "assert":
 		return "there is no " + name, `fail("…")`
 	case "class":
@@ -291,9 +293,9 @@ func absent(name string) (message, instead string) {
 	case "del":
 		return "there is no del", "d.pop(key)"
 	case "global", "nonlocal":
-		return "there is no " + name, "return the value from the function"
+		return "there is no " + name, "x = f(…), with return in the function"
 	case "yield":
-		return "there are no generators", "append to a list and return it"
+		return "there are no generators", "out.append(x) for each, and return out"
 	}
 	return "", ""
 }
@@ -480,6 +482,25 @@ func formatted(s string) string {
 		return out.String()
 	}
 	return out.String() + ".format(" + strings.Join(args, ", ") + ")"
+}
+
+// unclosed is the bracket whose missing end is the fault that the parser found; nil where the fault is another one.
+func (r *reader) unclosed(fault syntax.Error) *token {
+	isAtEnd := strings.HasPrefix(fault.Msg, "got end of file")
+	if !strings.HasPrefix(fault.Msg, "got ") || strings.IndexAny(fault.Msg, ")]}") == len("got '") { // the end of another bracket
+		return nil
+	}
+	for i := len(r.levels) - 1; i > 0; i-- {
+		if open := r.levels[i].bracket; isAtEnd || open.line < int(fault.Pos.Line) {
+			return &open
+		}
+	}
+	return nil
+}
+
+// closing is the end of a bracket.
+func closing(bracket string) string {
+	return map[string]string{"(": ")", "[": "]", "{": "}"}[bracket]
 }
 
 // beginning is the column where the token begins that a place is in, or just behind.

@@ -249,12 +249,14 @@ func (o *object) Attr(name string) (starlark.Value, error) {
 	}
 	switch name {
 	case "keys", "values", "items":
-		return builtin(name, func(*starlark.Thread, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) { return o.list(name) }), nil
+		return builtin(name, func(*starlark.Thread, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
+			return o.list(name)
+		}), nil
 	}
 	return nil, nil //nolint:nilnil // as the interpreter has it
 }
 
-func (o *object) list(what string) (starlark.Value, error) {
+func (o *object) list(what string) (*starlark.List, error) {
 	if err := o.members(); err != nil {
 		return nil, err
 	}
@@ -301,7 +303,7 @@ func (o *object) Iterate() starlark.Iterator {
 func (o *object) Items() []starlark.Tuple {
 	var out []starlark.Tuple
 	if list, err := o.list("items"); err == nil {
-		for v := range list.(*starlark.List).Elements() {
+		for v := range list.Elements() {
 			out = append(out, v.(starlark.Tuple))
 		}
 	}

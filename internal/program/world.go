@@ -247,6 +247,7 @@ func (r *run) make(calls []*pending, keepsErrors bool) ([]starlark.Value, error)
 	}
 	r.number += len(calls)
 	r.atOnce(made, keepsErrors)
+	r.host.Resume(r.ctx)
 	var first *errmap.Error
 	var failed *Call
 	for _, m := range made {

@@ -5,8 +5,16 @@ package program
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 )
@@ -109,5 +117,46 @@ func TestShapes(t *testing.T) {
 	out := runText(t, world, jsonHost(`{"a":`), "garden_keeper.get_plant(label='x')", "", testLimits())
 	if out.Err == nil || out.Err.Code != errmap.InvalidToolOutput {
 		t.Errorf("what is no JSON: %v", out.Err)
+	}
+}
+
+// TestStructs shows that the entries of a Struct are attributes too, for the check and for the run, and that it is a dict for operators.
+func TestStructs(t *testing.T) {
+	t.Parallel()
+	data, err := proto.Marshal(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{
+		protodesc.ToFileDescriptorProto(structpb.File_google_protobuf_struct_proto), protodesc.ToFileDescriptorProto(emptypb.File_google_protobuf_empty_proto),
+		{
+			Name: proto.String("docs.proto"), Package: proto.String("docs"), Syntax: proto.String("proto3"),
+			Dependency: []string{"google/protobuf/struct.proto", "google/protobuf/empty.proto"},
+			Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("Docs"), Method: []*descriptorpb.MethodDescriptorProto{
+				{Name: proto.String("Get"), InputType: proto.String(".google.protobuf.Empty"), OutputType: proto.String(".google.protobuf.Struct")},
+			}}},
+		},
+	}})
+	path := filepath.Join(t.TempDir(), "docs.binpb")
+	if err == nil {
+		err = os.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	world := worldOf(t, path)
+	h := &host{answers: map[string]func(context.Context, *Call) ([]byte, *errmap.Error){"docs.get": says(`{"a":{"b":[1,null]},"c":"x"}`)}}
+	for text, want := range map[string]string{
+		"result = [d.a.b[0], d['a']['b'], d.c, d.get('e', 2), type(d), len(d), sorted(d)]":                             `[1,[1,null],"x",2,"dict",2,["a","c"]]`,
+		"result = [v for k, v in d.items() if k == 'c']":                                                               `["x"]`,
+		"result = [d == {'c': 'x', 'a': {'b': [1, None]}}, {'a': {'b': [1, None]}} == d, d != {}, d == docs.get()]":    `[true,false,true,true]`,
+		"result = [d.a in [{'b': [1, None]}], [d.a] == [{'b': [1, None]}], {1: d.a} == {1: {'b': [1]}}, (d,) == (1,)]": `[true,true,false,false]`,
+		"x = {'e': 1}\nx |= d.a\nresult = [d.a | {'f': 2}, {'b': 0} | d.a, d.a | d.a, x]":                              `[{"b":[1,null],"f":2},{"b":[1,null]},{"b":[1,null]},{"e":1,"b":[1,null]}]`,
+		"result = [inputs == {'n': {}}, inputs | {'m': 1}, {} == inputs.n]":                                            `[true,{"n":{},"m":1},true]`,
+	} {
+		text, inputs := "d = docs.get()\n"+text, `{"n":{}}`
+		p, _ := Parse(text, testLimits())
+		if _, findings := p.Check(world, []byte(inputs)); len(findings) > 0 {
+			t.Errorf("%s\n%+v", text, findings)
+		}
+		if out := p.Run(t.Context(), world, []byte(inputs), h); out.Err != nil || string(out.Result) != want {
+			t.Errorf("%s\ngot  %s %+v\nwant %s", text, out.Result, out.Err, want)
+		}
 	}
 }

@@ -170,6 +170,11 @@ func (w *writer) dict(d *starlark.Dict, depth int) error {
 		default:
 			return fmt.Errorf("a key of JSON is a string, a number or a bool, not %s; write str(key)", k.Type())
 		}
+		if _, isText := k.(starlark.String); !isText {
+			if _, found, err := d.Get(starlark.String(name)); found || err != nil {
+				return fmt.Errorf("the dict has two keys that are %q in JSON: %s and a string", name, k.Type())
+			}
+		}
 		if err := w.text(name); err != nil {
 			return err
 		}

@@ -195,7 +195,12 @@ func (c *checker) mapping(e *syntax.DictExpr, t *types.Type, name string) {
 		if !ok {
 			continue
 		}
-		c.expr(entry.Key)
+		key := c.expr(entry.Key)
+		if k := t.Key(); k != nil && k.Kind == types.Int && key.is(kString, kInt) {
+			if rule, found := misfit(key, k); rule != "" {
+				c.fault(start(entry.Key), rule, fmt.Sprintf("a key of %s is %s, found %s", name, wanted(k), found), "")
+			}
+		}
 		c.want(entry.Value, t.Elem(), name)
 	}
 }

@@ -254,6 +254,9 @@ func (c *checker) callMethod(e *syntax.CallExpr, f *value, a arguments) *value {
 			c.now.isWild = true
 		}
 	}
+	if f.name == "get" && len(a.positional) > 0 {
+		c.compareKey(of, a.positional[0])
+	}
 	return c.methodResult(f, args)
 }
 

@@ -303,6 +303,7 @@ func (c *checker) index(e *syntax.IndexExpr) *value {
 		}
 		return only(kAny)
 	case kDict:
+		c.compareKey(v, e.Y)
 		return v.element()
 	case kMessage:
 		if key.is(kString) && key.text != nil {

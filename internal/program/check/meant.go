@@ -12,14 +12,19 @@ import (
 // maxMeant bounds the fields that an unknown one is compared with by its words.
 const maxMeant = 500
 
-// meantField is the field that a writer most likely meant by one that a message does not have: a near spelling, the same words, or a
-// field of one of its messages. typ is nil for what is no message.
+// meantField is the field that a writer most likely meant by one that a message does not have: a near spelling, the same words, its
+// beginning, or a field of one of its messages. typ is nil for what is no message.
 func (c *checker) meantField(t *types.Type, name string, known []string) string {
-	if near := nearest(name, known); near != "" || t == nil {
+	if near := nearest(name, known); near != "" {
 		return near
 	}
-	if same := sameWords(t, name); same != "" {
-		return same
+	if t != nil {
+		if same := sameWords(t, name); same != "" {
+			return same
+		}
+	}
+	if begun := begunBy(name, known); begun != "" || t == nil {
+		return begun
 	}
 	looked := 0
 	for _, f := range t.Fields() {
@@ -34,6 +39,25 @@ func (c *checker) meantField(t *types.Type, name string, known []string) string 
 		}
 	}
 	return ""
+}
+
+// leastBegun is how long the beginning of a name has to be that says which one is meant.
+const leastBegun = 3
+
+// begunBy is the only known name that begins with another; empty if there is none, or several.
+func begunBy(name string, known []string) (found string) {
+	if len(name) < leastBegun {
+		return ""
+	}
+	for _, one := range known[:min(len(known), maxMeant)] {
+		if strings.HasPrefix(one, name) {
+			if found != "" {
+				return ""
+			}
+			found = one
+		}
+	}
+	return found
 }
 
 // meantMember is meantField for an argument, whose messages are dicts.

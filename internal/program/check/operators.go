@@ -104,14 +104,29 @@ func (c *checker) compareLiteral(v *value, at syntax.Expr) {
 	other := literal(e)
 	switch {
 	case v.isNumber() && other.is(kString):
-		instead := ""
-		if _, err := strconv.ParseFloat(*other.text, 64); err == nil {
-			instead = *other.text
-		}
-		c.fault(e.TokenPos, ruleWrongType, v.words()+" is never equal to a string", instead)
+		c.fault(e.TokenPos, ruleWrongType, v.words()+" is never equal to a string", numberIn(e))
 	case v.is(kString) && other.isNumber():
 		c.fault(e.TokenPos, ruleWrongType, "a string is never equal to "+other.words(), strconv.Quote(e.Raw))
 	}
+}
+
+// compareKey reports a text that is never a key of a dict of a result, whose keys are ints: they are texts in JSON alone.
+func (c *checker) compareKey(dict *value, at syntax.Expr) {
+	if !dict.is(kDict) || !dict.isResult || dict.isOrError || dict.typ.Key() == nil || dict.typ.Key().Kind != types.Int {
+		return
+	}
+	if e, ok := unparen(at).(*syntax.Literal); ok && literal(e).is(kString) {
+		c.fault(e.TokenPos, ruleWrongType, "the keys of this dict are ints, found the string "+strconv.Quote(clipped(*literal(e).text)), numberIn(e))
+	}
+}
+
+// numberIn is the number that a literal has as a text; empty for none.
+func numberIn(e *syntax.Literal) string {
+	text := *literal(e).text
+	if _, err := strconv.ParseFloat(text, 64); err != nil {
+		return ""
+	}
+	return text
 }
 
 // compareTime reports a text that is compared with a time or a duration and is none.
@@ -145,6 +160,7 @@ func (c *checker) within(e *syntax.BinaryExpr, left, right *value) {
 			}
 		}
 	}
+	c.compareKey(right, e.X)
 	switch {
 	case right.isAny() || left.isAny():
 	case right.is(kInt, kFloat, kBool, kNone):
@@ -157,6 +173,11 @@ func (c *checker) within(e *syntax.BinaryExpr, left, right *value) {
 // isPlain holds for the kinds whose operators are those of Starlark alone.
 func (v *value) isPlain() bool {
 	return !v.isAny() && v.is(kNone, kBool, kInt, kFloat, kString, kList, kDict, kTuple, kSet, kMessage, kRecord, kFunction, kBuiltin, kMethod, kTool, kModule)
+}
+
+// isDict holds for dicts, and for messages that are dicts too.
+func (v *value) isDict() bool {
+	return v.is(kDict, kRecord) || v.is(kMessage) && (v.typ.Schema || v.typ.Open)
 }
 
 func (v *value) isNumber() bool { return v.is(kInt, kFloat) }
@@ -205,7 +226,7 @@ func (c *checker) result(op syntax.Token, a, b *value) *value {
 		if a.is(kSet) && b.is(kSet) {
 			return &value{kind: kSet, elem: only(kAny)}
 		}
-		if op == syntax.PIPE && a.is(kDict, kRecord) && b.is(kDict, kRecord) {
+		if op == syntax.PIPE && a.isDict() && b.isDict() {
 			return &value{kind: kDict, elem: only(kAny)}
 		}
 	}

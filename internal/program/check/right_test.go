@@ -143,6 +143,7 @@ var right = []string{
 	"o = fleet.get_order(order_id=1)\nresult = [t.seconds + t.nanos for t in [timestamp('2026-06-01T06:00:00Z'), o.placed_at] if t]\nx = getattr(o.placed_at, 'year', 1)\ny = str(o.placed_at)[:10]",
 	"rs = parallel([fleet.get_order(order_id=i) for i in [1, 2]], errors=True)\nresult = [r.placed_at.seconds if r and r.placed_at else r for r in rs]",
 	"result = [v.call_sign for v in paginate(fleet.list_vehicles, limit=2)]\nx = paginate(fleet.list_vehicles, limit=inputs.n)\ny = paginate(fleet.list_vehicles, **{'limit': 3})",
+	"km = fleet.report_positions(items=[{'vehicle_id': '1', 'position': {}, 'observed_at': '2026-01-01T00:00:00Z'}]).distance_km\nresult = [km.get(1), 1 in km, [k + 1 for k in km], {'1': 2}['1'], dict(km).get('1')]",
 	"seen = set([1])\nseen.add('a')\nresult = 'a' in seen and 2 not in seen",
 	"result = {1: 'a', 'b': 2}[1] + 'c'",
 	"result = [1, 2, 3][::-1] + list(range(3))[1:]\nx = 'abc'[0] + 'd'\ny = (1, 2) + (3,)",

@@ -115,7 +115,7 @@ func (c *checker) survey(file *syntax.File) {
 		switch n := n.(type) {
 		case *syntax.Ident:
 			if scopeOf(n) == resolve.Predeclared && !c.isKnown(n.Name) {
-				c.report(n.NamePos, ruleUnknownName, "nothing has the name "+n.Name, c.hint(func() string { return c.nearestName(n.Name) }))
+				c.unknownName(n)
 			}
 		case *syntax.DefStmt:
 			f := &function{params: n.Params}
@@ -143,6 +143,15 @@ func (c *checker) survey(file *syntax.File) {
 			f.escapes = true
 		}
 	}
+}
+
+// unknownName reports a name that nothing has, or that is assigned later.
+func (c *checker) unknownName(id *syntax.Ident) {
+	message, instead := "nothing has the name "+id.Name, c.hint(func() string { return c.nearestName(id.Name) })
+	if instead == id.Name {
+		message, instead = id.Name+" has no value yet: it is assigned after this line", id.Name+" = … above"
+	}
+	c.report(id.NamePos, ruleUnknownName, message, instead)
 }
 
 func (c *checker) surveyCall(n *syntax.CallExpr) {
@@ -672,14 +681,14 @@ func (c *checker) assign(target syntax.Expr, v *value, isFresh bool) {
 		in := c.expr(t.X)
 		c.expr(t.Y)
 		if in.isResult && in.is(kList, kDict, kMessage) && !in.isOrError {
-			c.fault(t.Lbrack, ruleReadOnly, "a result cannot be changed", "make a new value")
+			c.fault(t.Lbrack, ruleReadOnly, "a result cannot be changed", "list(…) or dict(…) of it")
 			return
 		}
 		c.store(t.X, in, v)
 	case *syntax.DotExpr:
 		in := c.expr(t.X)
 		if in.is(kMessage, kModule, kTool, kRecord) && !in.isOrError {
-			c.fault(t.Name.NamePos, ruleReadOnly, in.words()+" cannot be changed", "make a dict with the new value")
+			c.fault(t.Name.NamePos, ruleReadOnly, in.words()+" cannot be changed", "a dict with the new value")
 		}
 	}
 }

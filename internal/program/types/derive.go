@@ -263,7 +263,7 @@ func scalar(kind protoreflect.Kind) *Type {
 	return nil
 }
 
-// wellKnown is the type of a message whose JSON is not that of its fields. Any is a Message that is open. A FieldMask is a String.
+// wellKnown is the type of a message whose JSON is not that of its fields. Struct and Any are Messages that are open. A FieldMask is a String.
 func wellKnown(md protoreflect.MessageDescriptor) (t *Type, ok bool) {
 	if !schema.IsWellKnown(md) {
 		return nil, false
@@ -275,13 +275,11 @@ func wellKnown(md protoreflect.MessageDescriptor) (t *Type, ok bool) {
 		return &Type{Kind: Duration, Name: name}, true
 	case "google.protobuf.FieldMask":
 		return &Type{Kind: String, Name: name}, true
-	case "google.protobuf.Struct":
-		return &Type{Kind: Map, Name: name, key: &Type{Kind: String}}, true
 	case "google.protobuf.ListValue":
 		return &Type{Kind: List, Name: name}, true
 	case "google.protobuf.Value":
 		return nil, true
-	case "google.protobuf.Any":
+	case "google.protobuf.Struct", "google.protobuf.Any":
 		return &Type{Kind: Message, Name: name, Open: true}, true
 	case "google.protobuf.Empty":
 		return &Type{Kind: Message, Name: name, fields: func() *fields { return &fields{} }}, true
