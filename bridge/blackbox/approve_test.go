@@ -308,6 +308,53 @@ func TestOtherKindsOfCallsWaitAsTasks(t *testing.T) {
 	}
 }
 
+// TestARoundOfAnApprovedCallNeedsNoOtherApproval: what a tool asks its user belongs to the call that was approved. Each round counts once.
+func TestARoundOfAnApprovedCallNeedsNoOtherApproval(t *testing.T) {
+	t.Parallel()
+	var paid atomic.Int64
+	ask := map[string]*outriggerv1.InputRequest{"sure": mcptest.AskForm("Sure?", `{"type":"object","properties":{}}`)}
+	bill := func(name string, asked mcptest.Dialogue) mcptest.NativeTool {
+		return mcptest.NativeTool{
+			Declared: mcptest.JSONTool(name, "Pays.", mcptest.NoArguments, ""), Dialogue: asked,
+			Run: func(context.Context, *outriggerv1.ToolCall, func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
+				paid.Add(1)
+				return mcptest.Success(`{"paid":true}`), nil
+			},
+		}
+	}
+	rig, ann := deskOf(t, mcptest.Options{Configure: everything}, bill("bill", mcptest.Dialogue{ask}), bill("large_bill", mcptest.Dialogue{ask, ask}))
+	for tool, rounds := range map[string]int{"bill": 1, "large_bill": 2} {
+		before := paid.Load()
+		call := fmt.Sprintf(`"name":%q,"arguments":{}`, tool)
+		ann.send("tools/call", call)
+		ids := rig.Waiting(t)
+		if len(ids) != 1 {
+			t.Fatalf("%v wait", ids)
+		}
+		rig.Decide(t, ids[0], true, "fine")
+		got, last := ann.send("tools/call", call), ""
+		for range rounds {
+			if got.text("resultType") != "input_required" {
+				t.Fatalf("no question: %s", got.raw)
+			}
+			last = call + `,"inputResponses":{"sure":{"action":"accept","content":{}}},"requestState":` + string(got.Result["requestState"])
+			got = ann.send("tools/call", last)
+		}
+		if !strings.Contains(got.raw, `{"paid":true}`) || paid.Load() != before+1 || len(rig.Waiting(t)) != 0 {
+			t.Errorf("%s: it ran %d times, %v wait: %s", tool, paid.Load()-before, rig.Waiting(t), got.raw)
+		}
+		if again := ann.send("tools/call", last).raw; !strings.Contains(again, "used before") || paid.Load() != before+1 {
+			t.Errorf("%s: a round counts twice: %s", tool, again)
+		}
+		if again := ann.send("tools/call", call).raw; !strings.Contains(again, "APPROVAL_REQUIRED") {
+			t.Errorf("%s: an approval is for two calls: %s", tool, again)
+		}
+		for _, id := range rig.Waiting(t) {
+			rig.Decide(t, id, false, "once is enough")
+		}
+	}
+}
+
 // TestAnotherReplicaRunsANativeCallThatWaited, once it was approved.
 func TestAnotherReplicaRunsANativeCallThatWaited(t *testing.T) {
 	t.Parallel()
