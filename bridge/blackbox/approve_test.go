@@ -24,6 +24,7 @@ import (
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/operationtest"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -383,6 +384,49 @@ func TestAnotherReplicaRunsANativeCallThatWaited(t *testing.T) {
 	}
 	if _, err := rig.TakeOver(t.Context(), stored); err == nil {
 		t.Error("it runs twice")
+	}
+}
+
+// TestAnotherReplicaBeginsAnOperationThatWaited: it waits on, begins the operation when it is approved, and ends with its result. The next
+// replica begins no second one.
+func TestAnotherReplicaBeginsAnOperationThatWaited(t *testing.T) {
+	t.Parallel()
+	for _, approve := range []bool{true, false} {
+		videos, rig, ann := studio(t, both(replicaOf("", time.Minute), everything))
+		videos.OnBegin(func(name string) { videos.Finish(name, videos.Video("videos/1", 3)) })
+		ann.capabilities = ""
+		ann.send("tools/call", importVideo)
+		ids := rig.Waiting(t)
+		if len(ids) != 1 {
+			t.Fatalf("%v wait", ids)
+		}
+		stored, err := proto.Marshal(&statev1.TaskCall{
+			Tool: "studio.import_video", Procedure: operationtest.Procedure + "ImportVideo", Wire: wireText(nil, 1, "x"), Caller: "ann", Approval: ids[0],
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var result *outriggerv1.ToolResult
+		ended := make(chan error, 1)
+		go func() {
+			var err error
+			result, err = rig.TakeOver(t.Context(), stored)
+			ended <- err
+		}()
+		rig.Decide(t, ids[0], approve, "as agreed")
+		err = <-ended
+		if approve && (err != nil || string(result.GetDataJson()) != `{"name":"videos/1","seconds":3}`) {
+			t.Errorf("%v: %s", err, result.GetDataJson())
+		}
+		if !approve && (err == nil || !strings.Contains(err.Error(), "denied by local: as agreed")) {
+			t.Errorf("denied: %v", err)
+		}
+		if _, err := rig.TakeOver(t.Context(), stored); err == nil {
+			t.Error("it runs twice")
+		}
+		if n := videos.Calls("ImportVideo"); (n == 1) != approve || n > 1 {
+			t.Errorf("approved %t: it began %d times", approve, n)
+		}
 	}
 }
 
