@@ -83,6 +83,9 @@ func (a *approvals) approve(ctx context.Context, c *toolCall) *errmap.Error {
 	if err != nil {
 		return err
 	}
+	if isUsed, err := a.goesOn(ctx, c, of); isUsed || err != nil {
+		return err
+	}
 	known, err := a.knownBy(c.req)
 	if err != nil {
 		return err
@@ -107,10 +110,7 @@ func (a *approvals) approve(ctx context.Context, c *toolCall) *errmap.Error {
 		switch {
 		case err == nil:
 			c.approved = &approvedCall{service: a.service, claim: claim}
-			if inv := c.req.invocation(); inv != nil {
-				inv.approved, inv.asks = true, false
-				inv.isPreview(false)
-			}
+			c.isApproved()
 			return nil
 		case errors.Is(err, approval.ErrChanged) && r.GetState() == approval.Approved:
 			known = "" // the old one is cancelled
@@ -122,6 +122,29 @@ func (a *approvals) approve(ctx context.Context, c *toolCall) *errmap.Error {
 		return err
 	}
 	return errmap.Because(errmap.Unavailable, "the policy changes too often to ask for approval")
+}
+
+// isApproved notes for the audit trail that others agreed to the call.
+func (c *toolCall) isApproved() {
+	if inv := c.req.invocation(); inv != nil {
+		inv.approved, inv.asks = true, false
+		inv.isPreview(false)
+	}
+}
+
+// goesOn reports whether a call is a further round of one that others approved, which is one call: its state, which counts once, has the
+// approval.
+func (a *approvals) goesOn(ctx context.Context, c *toolCall, of *approval.Call) (bool, *errmap.Error) {
+	if c.state == nil || c.state.approval == "" {
+		return false, nil
+	}
+	isUsed, err := a.service.IsUsed(ctx, of, c.state.approval)
+	if !isUsed || err != nil {
+		c.state.approval = ""
+		return false, err
+	}
+	c.isApproved()
+	return true, nil
 }
 
 // showPreview has approvers see what a call would do that they are about to be asked about.

@@ -221,7 +221,7 @@ func (w *waitingCall) keep(ctx context.Context, id string) *errmap.Error {
 // claim takes the call to run it here. Where another replica seems to run it, it waits for the end of that.
 func (w *waitingCall) claim(ctx context.Context, a *approvals, own *toolCall, of *approval.Call, elsewhere bool) (over bool, err *errmap.Error) {
 	for {
-		claim, err := a.service.Claim(ctx, of, w.id, own.tool.IsIdempotent())
+		claim, err := a.service.Claim(ctx, of, w.id, own.tool.IsRepeatable()) // the stored call has its id
 		switch {
 		case err == nil:
 			own.approved.claim = claim

@@ -154,7 +154,11 @@ func (n *natives) settleInput(c *toolCall, in *outriggerv1.InputRequired) *errma
 	if err := askable(c.tool.Name, c.req.Context.GetCapabilities(), in); err != nil {
 		return err
 	}
-	return n.rounds.sealInput(c.req, c.digest(), c.state.confirmed, in)
+	settled := state{confirmed: c.state.confirmed, approval: c.state.approval}
+	if c.approved != nil && c.approved.claim != nil {
+		settled.approval = c.approved.claim.ID
+	}
+	return n.rounds.sealInput(c.req, c.digest(), settled, in)
 }
 
 // askable refuses questions that the caller's client did not declare to answer.
@@ -306,7 +310,7 @@ func (n *natives) askRound(ctx context.Context, req *Request, name string, argum
 	resp := n.ask(ctx, req, ask(opened.backend))
 	if in := resp.inputRequired(); resp.Err == nil && in != nil {
 		if resp.Err = askable("", req.Context.GetCapabilities(), in); resp.Err == nil {
-			resp.Err = n.rounds.sealInput(req, digest, false, in)
+			resp.Err = n.rounds.sealInput(req, digest, state{}, in)
 		}
 	}
 	return resp

@@ -1091,6 +1091,8 @@ type state struct {
 	asker telemetry.Context
 	// requestID is the id that the sidecar gave the request; empty where it gave none.
 	requestID string
+	// approval is the id of the approval that an earlier round used, which is for this one too; empty where there was none.
+	approval string
 }
 
 // requestDigest ties a state to a request: its operation, what it names, and its arguments, which a client may write in another

@@ -35,7 +35,7 @@ func (r *rounds) sealState(caller string, digest [32]byte, s state) ([]byte, *er
 }
 
 // openState opens what the caller brought back; an empty one is the state of a
-// first round. A state that settles the sidecar's own question counts once: on
+// first round. A state that settles the sidecar's own question, or goes on with an approved call, counts once: on
 // this replica, or with [Options.SingleUse] wherever that is shared; see decision 0009.
 func (r *rounds) openState(ctx context.Context, caller string, digest [32]byte, token []byte, member string) (state, *errmap.Error) {
 	if len(token) == 0 {
@@ -49,7 +49,7 @@ func (r *rounds) openState(ctx context.Context, caller string, digest [32]byte, 
 	case err != nil || !ok:
 		return state{}, staleState(member, "the request state does not belong to this request; return it unchanged, with the same parameters")
 	}
-	if !s.asked && !s.confirmed {
+	if !s.asked && !s.confirmed && s.approval == "" {
 		return s, nil
 	}
 	fresh, err := r.spent.Spend(ctx, string(token), until)
@@ -79,12 +79,14 @@ func staleState(member, message string) *errmap.Error {
 		errmap.Message("Invalid params: "+message))
 }
 
-// sealInput replaces the backend's own state in a question by a sealed one.
-func (r *rounds) sealInput(req *Request, digest [32]byte, confirmed bool, in *outriggerv1.InputRequired) *errmap.Error {
-	if len(in.GetRequestState()) == 0 && !confirmed {
+// sealInput replaces the backend's own state in a question by a sealed one. settled is what the rounds up to this one have.
+func (r *rounds) sealInput(req *Request, digest [32]byte, settled state, in *outriggerv1.InputRequired) *errmap.Error {
+	if len(in.GetRequestState()) == 0 && !settled.confirmed && settled.approval == "" {
 		return nil
 	}
-	sealed, err := r.sealState(req.Caller, digest, state{confirmed: confirmed, backend: in.GetRequestState(), asker: req.Span.Context()})
+	sealed, err := r.sealState(req.Caller, digest, state{
+		confirmed: settled.confirmed, approval: settled.approval, backend: in.GetRequestState(), asker: req.Span.Context(),
+	})
 	if err != nil {
 		return err
 	}
@@ -175,6 +177,8 @@ const (
 	stateTraced
 	// stateNumbered: the id of the request comes next, behind its length.
 	stateNumbered
+	// stateApproved: the id of the approval comes next, behind its length.
+	stateApproved
 )
 
 func (s state) encode() []byte {
@@ -190,9 +194,14 @@ func (s state) encode() []byte {
 		out[0] |= stateTraced
 		out = telemetry.AppendContext(out, s.asker)
 	}
-	if n := len(s.requestID); n > 0 && n <= math.MaxUint8 {
-		out[0] |= stateNumbered
-		out = append(append(out, byte(n)), s.requestID...)
+	for _, id := range [...]struct {
+		flag byte
+		is   string
+	}{{stateNumbered, s.requestID}, {stateApproved, s.approval}} {
+		if n := len(id.is); n > 0 && n <= math.MaxUint8 {
+			out[0] |= id.flag
+			out = append(append(out, byte(n)), id.is...)
+		}
 	}
 	return append(out, s.backend...)
 }
@@ -209,12 +218,18 @@ func decodeState(plain []byte) (state, bool) {
 		}
 		s.asker, s.backend = telemetry.ReadContext(s.backend[:telemetry.ContextSize]), s.backend[telemetry.ContextSize:]
 	}
-	if plain[0]&stateNumbered != 0 {
+	for _, id := range [...]struct {
+		flag byte
+		to   *string
+	}{{stateNumbered, &s.requestID}, {stateApproved, &s.approval}} {
+		if plain[0]&id.flag == 0 {
+			continue
+		}
 		if len(s.backend) == 0 || len(s.backend) <= int(s.backend[0]) {
 			return state{}, false
 		}
 		n := int(s.backend[0])
-		s.requestID, s.backend = string(s.backend[1:1+n]), s.backend[1+n:]
+		*id.to, s.backend = string(s.backend[1:1+n]), s.backend[1+n:]
 	}
 	return s, true
 }

@@ -32,12 +32,14 @@ func TestStatesOfOtherVersionsOpen(t *testing.T) {
 		"with the asker and a state": {"\x040123456789abcdef01234567\x01backend", state{backend: []byte("backend"), asker: asker}, true},
 		"with an id":                 {"\x09\x02idbackend", state{asked: true, backend: []byte("backend"), requestID: "id"}, true},
 		"with the asker and an id":   {"\x0d0123456789abcdef01234567\x01\x02id", state{asked: true, backend: []byte{}, asker: asker, requestID: "id"}, true},
+		"with an id and an approval": {"\x1a\x02id\x03abcbackend", state{confirmed: true, backend: []byte("backend"), requestID: "id", approval: "abc"}, true},
+		"an approval that is cut":    {"\x10\x04abc", state{}, false},
 		"an id that is cut off":      {"\x09\x03id", state{}, false},
 		"no id":                      {"\x09", state{}, false},
 		"cut off":                    {"\x040123456789abcdef", state{}, false},
 	} {
 		got, ok := decodeState([]byte(tc.plain))
-		if ok != tc.ok || got.asked != tc.want.asked || got.requestID != tc.want.requestID || got.confirmed != tc.want.confirmed || !got.asker.Equal(tc.want.asker) || cmp.Diff(tc.want.backend, got.backend) != "" {
+		if ok != tc.ok || got.asked != tc.want.asked || got.requestID != tc.want.requestID || got.approval != tc.want.approval || got.confirmed != tc.want.confirmed || !got.asker.Equal(tc.want.asker) || cmp.Diff(tc.want.backend, got.backend) != "" {
 			t.Errorf("%s: got %+v %v", name, got, ok)
 		}
 		if tc.ok && string(got.encode()) != tc.plain {

@@ -284,6 +284,9 @@ func unvalued(failed *errmap.Error) *errmap.Error {
 	return out
 }
 
+// wellKnown is the package of types whose fields have no class, such as Struct and StringValue: the field that holds one has it.
+const wellKnown = "google.protobuf"
+
 // operation is message for a long-running operation. What it holds, it holds as an Any; where the type of that is not known it is
 // left out.
 func (v *seen) operation(ctx context.Context, wire []byte) ([]byte, *errmap.Error) {
@@ -314,11 +317,20 @@ func (v *seen) held(ctx context.Context, a *anypb.Any, isResponse bool) (*anypb.
 	if md == nil {
 		return nil, nil //nolint:nilnil // said of operation
 	}
-	if op := v.call.tool.Whole().Operation; isResponse && op != nil && op.Response != nil && op.Response.Name == md.FullName() {
-		md = op.Response.Out.Descriptor() // by which the view knows the result
-		if failed := v.checked(ctx, op.Response.Out, a.GetValue(), v.call.isJSON()); failed != nil {
+	var declared *catalog.OperationValue
+	if op := v.call.tool.Whole().Operation; op != nil && isResponse {
+		declared = op.Response
+	} else if op != nil {
+		declared = op.Metadata
+	}
+	switch isDeclared := declared != nil && declared.Name == md.FullName(); {
+	case isDeclared && isResponse:
+		md = declared.Out.Descriptor() // by which the view knows the result
+		if failed := v.checked(ctx, declared.Out, a.GetValue(), v.call.isJSON()); failed != nil {
 			return nil, failed
 		}
+	case !isDeclared && v.view.TreatsResult() && md.Parent().FullName() == wellKnown && md.Fields().Len() > 0:
+		return nil, nil //nolint:nilnil // it may have any value, and no field that holds it has a class
 	}
 	shown, failed := v.view.Apply(md, a.GetValue())
 	if failed != nil {
@@ -388,7 +400,7 @@ func (v *seen) detail(d *anypb.Any) *anypb.Any {
 // isOfErrors reports whether a detail is of a type that is made for any error, whose texts may be about any value.
 func isOfErrors(d *anypb.Any) bool {
 	switch d.MessageName().Parent() {
-	case "google.rpc", "outrigger.v1", "buf.validate":
+	case "google.rpc", "outrigger.v1", "buf.validate", wellKnown:
 		return true
 	}
 	return false

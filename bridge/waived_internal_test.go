@@ -147,11 +147,12 @@ func TestACallWaitsForAStoreThatIsAway(t *testing.T) {
 	})
 }
 
-// waitingShop is what calls that wait for the local operator need, and such a call.
-func waitingShop() (*approvals, *catalog.Tool, *statev1.TaskCall) {
+// waitingShop is what calls that wait for the local operator need at a replica, whose others are all dead, and such a call.
+func waitingShop(self string, store approval.Store) (*approvals, *catalog.Tool, *statev1.TaskCall) {
 	rule := approval.Rule{Name: "large", Callers: []string{"local"}, Count: 1, Within: time.Hour}
 	service := approval.New(approval.Options{
-		Store: approval.NewMemory(nil), Self: "r", Rule: func(string) (approval.Rule, bool) { return rule, true },
+		Store: store, Self: self, Alive: func(context.Context, string) (bool, error) { return false, nil },
+		Rule:     func(string) (approval.Rule, bool) { return rule, true },
 		Operator: func(string) (approval.Approver, bool) { return approval.Approver{Name: "local"}, true },
 	})
 	a := &approvals{service: service, rulebook: &rulebook{strictRules{}}, directory: &directory{}}
@@ -163,7 +164,7 @@ func waitingShop() (*approvals, *catalog.Tool, *statev1.TaskCall) {
 // TestACallThatWasTakenToRunWaitsNoMore: a replica that takes it over begins it for the second time, which is bounded.
 func TestACallThatWasTakenToRunWaitsNoMore(t *testing.T) {
 	t.Parallel()
-	a, tool, call := waitingShop()
+	a, tool, call := waitingShop("r", approval.NewMemory(nil))
 	of := toApprove(tool, call.GetWire(), policy.Asks{Rule: "large", Approval: policy.Approval{Callers: []string{"local"}, Count: 1, Within: time.Hour}})
 	of.Requester, of.Principal = "tess", "tess"
 	record, err := a.service.Ask(t.Context(), of, "")
@@ -195,11 +196,58 @@ func TestACallThatWasTakenToRunWaitsNoMore(t *testing.T) {
 	}
 }
 
+// TestACallWhoseReplicaDied while it ran is run again by the next one if that does no harm: its tool is idempotent, or its request has an id.
+// Of others the outcome is unknown.
+func TestACallWhoseReplicaDied(t *testing.T) {
+	t.Parallel()
+	idempotent := true
+	for name, tc := range map[string]struct {
+		change func(*catalog.Tool)
+		code   errmap.Code
+	}{
+		"once":       {func(*catalog.Tool) {}, errmap.TransportError},
+		"idempotent": {func(t *catalog.Tool) { t.Annotations.Idempotent = &idempotent }, ""},
+		"with an id": {func(t *catalog.Tool) { t.RequestID = (&statev1.TaskCall{}).ProtoReflect().Descriptor().Fields().Get(0) }, ""},
+	} {
+		store := approval.NewMemory(nil)
+		dead, tool, call := waitingShop("dead", store)
+		tc.change(tool)
+		begun := &waitingCall{call: call}
+		of, err := begun.current(t.Context(), dead, tool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		record, err := dead.service.Ask(t.Context(), of, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = dead.service.Decide(t.Context(), record.GetId(), approval.Approver{Name: "local"}, true, "yes"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = dead.service.Claim(t.Context(), of, record.GetId(), false); err != nil {
+			t.Fatal(err)
+		}
+		call.Approval = record.GetId()
+		next, _, _ := waitingShop("next", store)
+		own := &toolCall{tool: tool}
+		if _, err := next.resume(own, call); err != nil {
+			t.Fatal(err)
+		}
+		err = own.approved.wait(t.Context(), func(string) {})
+		if err == nil != (tc.code == "") || err != nil && err.Code != tc.code {
+			t.Errorf("%s: %v, want %q", name, err, tc.code)
+		}
+		if hasClaim := own.approved.claim != nil; hasClaim != (tc.code == "") {
+			t.Errorf("%s: it runs: %t", name, hasClaim)
+		}
+	}
+}
+
 // TestATaskKnowsWhichApprovalItWaitsFor: one that is asked about anew is taken over with the approval of now.
 func TestATaskKnowsWhichApprovalItWaitsFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a, tool, call := waitingShop()
+		a, tool, call := waitingShop("r", approval.NewMemory(nil))
 		again, err := proto.Marshal(call)
 		if err != nil {
 			t.Fatal(err)
@@ -258,7 +306,7 @@ func TestACallWhoseTokenIsGoneIsResumed(t *testing.T) {
 		}, errmap.PermissionDenied},
 		"unknown": {"oauth:iss ann", func(identity.Facts, []byte) *identity.Identity { return nil }, errmap.PermissionDenied},
 	} {
-		a, tool, call := waitingShop()
+		a, tool, call := waitingShop("r", approval.NewMemory(nil))
 		call.Caller, call.Identity, call.Who = tc.caller, kept, &statev1.TaskCaller{Name: "iss#ann", Source: "oauth"}
 		a.again = tc.again
 		of := toApprove(tool, call.GetWire(), policy.Asks{Rule: "large", Approval: policy.Approval{Callers: []string{"local"}, Count: 1, Within: time.Hour}})

@@ -24,6 +24,7 @@ import (
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/operationtest"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -308,6 +309,53 @@ func TestOtherKindsOfCallsWaitAsTasks(t *testing.T) {
 	}
 }
 
+// TestARoundOfAnApprovedCallNeedsNoOtherApproval: what a tool asks its user belongs to the call that was approved. Each round counts once.
+func TestARoundOfAnApprovedCallNeedsNoOtherApproval(t *testing.T) {
+	t.Parallel()
+	var paid atomic.Int64
+	ask := map[string]*outriggerv1.InputRequest{"sure": mcptest.AskForm("Sure?", `{"type":"object","properties":{}}`)}
+	bill := func(name string, asked mcptest.Dialogue) mcptest.NativeTool {
+		return mcptest.NativeTool{
+			Declared: mcptest.JSONTool(name, "Pays.", mcptest.NoArguments, ""), Dialogue: asked,
+			Run: func(context.Context, *outriggerv1.ToolCall, func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
+				paid.Add(1)
+				return mcptest.Success(`{"paid":true}`), nil
+			},
+		}
+	}
+	rig, ann := deskOf(t, mcptest.Options{Configure: everything}, bill("bill", mcptest.Dialogue{ask}), bill("large_bill", mcptest.Dialogue{ask, ask}))
+	for tool, rounds := range map[string]int{"bill": 1, "large_bill": 2} {
+		before := paid.Load()
+		call := fmt.Sprintf(`"name":%q,"arguments":{}`, tool)
+		ann.send("tools/call", call)
+		ids := rig.Waiting(t)
+		if len(ids) != 1 {
+			t.Fatalf("%v wait", ids)
+		}
+		rig.Decide(t, ids[0], true, "fine")
+		got, last := ann.send("tools/call", call), ""
+		for range rounds {
+			if got.text("resultType") != "input_required" {
+				t.Fatalf("no question: %s", got.raw)
+			}
+			last = call + `,"inputResponses":{"sure":{"action":"accept","content":{}}},"requestState":` + string(got.Result["requestState"])
+			got = ann.send("tools/call", last)
+		}
+		if !strings.Contains(got.raw, `{"paid":true}`) || paid.Load() != before+1 || len(rig.Waiting(t)) != 0 {
+			t.Errorf("%s: it ran %d times, %v wait: %s", tool, paid.Load()-before, rig.Waiting(t), got.raw)
+		}
+		if again := ann.send("tools/call", last).raw; !strings.Contains(again, "used before") || paid.Load() != before+1 {
+			t.Errorf("%s: a round counts twice: %s", tool, again)
+		}
+		if again := ann.send("tools/call", call).raw; !strings.Contains(again, "APPROVAL_REQUIRED") {
+			t.Errorf("%s: an approval is for two calls: %s", tool, again)
+		}
+		for _, id := range rig.Waiting(t) {
+			rig.Decide(t, id, false, "once is enough")
+		}
+	}
+}
+
 // TestAnotherReplicaRunsANativeCallThatWaited, once it was approved.
 func TestAnotherReplicaRunsANativeCallThatWaited(t *testing.T) {
 	t.Parallel()
@@ -336,6 +384,49 @@ func TestAnotherReplicaRunsANativeCallThatWaited(t *testing.T) {
 	}
 	if _, err := rig.TakeOver(t.Context(), stored); err == nil {
 		t.Error("it runs twice")
+	}
+}
+
+// TestAnotherReplicaBeginsAnOperationThatWaited: it waits on, begins the operation when it is approved, and ends with its result. The next
+// replica begins no second one.
+func TestAnotherReplicaBeginsAnOperationThatWaited(t *testing.T) {
+	t.Parallel()
+	for _, approve := range []bool{true, false} {
+		videos, rig, ann := studio(t, both(replicaOf("", time.Minute), everything))
+		videos.OnBegin(func(name string) { videos.Finish(name, videos.Video("videos/1", 3)) })
+		ann.capabilities = ""
+		ann.send("tools/call", importVideo)
+		ids := rig.Waiting(t)
+		if len(ids) != 1 {
+			t.Fatalf("%v wait", ids)
+		}
+		stored, err := proto.Marshal(&statev1.TaskCall{
+			Tool: "studio.import_video", Procedure: operationtest.Procedure + "ImportVideo", Wire: wireText(nil, 1, "x"), Caller: "ann", Approval: ids[0],
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var result *outriggerv1.ToolResult
+		ended := make(chan error, 1)
+		go func() {
+			var err error
+			result, err = rig.TakeOver(t.Context(), stored)
+			ended <- err
+		}()
+		rig.Decide(t, ids[0], approve, "as agreed")
+		err = <-ended
+		if approve && (err != nil || string(result.GetDataJson()) != `{"name":"videos/1","seconds":3}`) {
+			t.Errorf("%v: %s", err, result.GetDataJson())
+		}
+		if !approve && (err == nil || !strings.Contains(err.Error(), "denied by local: as agreed")) {
+			t.Errorf("denied: %v", err)
+		}
+		if _, err := rig.TakeOver(t.Context(), stored); err == nil {
+			t.Error("it runs twice")
+		}
+		if n := videos.Calls("ImportVideo"); (n == 1) != approve || n > 1 {
+			t.Errorf("approved %t: it began %d times", approve, n)
+		}
 	}
 }
 

@@ -251,7 +251,13 @@ func failure() *spb.Status {
 		{TypeUrl: "type.googleapis.com/google.rpc.LocalizedMessage", Value: wireText(wireText(nil, 1, "en"), 2, taint)},
 		{TypeUrl: "type.googleapis.com/google.rpc.ErrorInfo", Value: wirePart(wireText(wireText(nil, 1, "R"), 2, "shop"), 3, wireText(wireText(nil, 1, "k"), 2, taint))},
 		{TypeUrl: "type.googleapis.com/google.rpc.BadRequest", Value: wirePart(nil, 1, wireText(wireText(nil, 1, "id"), 2, taint))},
+		freeForm(), {TypeUrl: "type.googleapis.com/google.protobuf.StringValue", Value: wireText(nil, 1, taint)},
 	}}
+}
+
+// freeForm is a Struct with the taint, which no field holds that could have a class.
+func freeForm() *anypb.Any {
+	return &anypb.Any{TypeUrl: "type.googleapis.com/google.protobuf.Struct", Value: wirePart(nil, 1, wirePart(wireText(nil, 1, "k"), 2, wireText(nil, 3, taint)))}
 }
 
 func operation(mode string) []byte {
@@ -259,8 +265,11 @@ func operation(mode string) []byte {
 		Name: "operations/1", Done: true, Metadata: &anypb.Any{TypeUrl: "type.googleapis.com/shop.v1.Address", Value: wireText(nil, 1, taint)},
 		Result: &longrunningpb.Operation_Response{Response: &anypb.Any{TypeUrl: "type.googleapis.com/shop.v1.Customer", Value: customer()}},
 	}
-	if mode == "error" {
+	switch mode {
+	case "error":
 		op.Result = &longrunningpb.Operation_Error{Error: failure()}
+	case "break":
+		op.Metadata, op.Result = freeForm(), &longrunningpb.Operation_Response{Response: freeForm()}
 	}
 	out, _ := proto.Marshal(op)
 	return out

@@ -517,6 +517,16 @@ func whyNotOf(r *statev1.ApprovalRecord, rule *Rule, who Approver) string {
 	return ""
 }
 
+// IsUsed reports whether the approval with an id was used to run this very call, by the tool and the rule of now. The error is UNAVAILABLE.
+func (s *Service) IsUsed(ctx context.Context, c *Call, id string) (bool, *errmap.Error) {
+	r, err := s.Get(ctx, id)
+	if err != nil && err.Code == errmap.ResourceNotFound {
+		return false, nil
+	}
+	isUsed := r.GetState() == Running || r.GetState() == Done
+	return isUsed && c.isOf(r) && c.outdated(r) == "", err
+}
+
 // Claim is the right to run an approved call once. Give it back with [Service.Finish].
 type Claim struct {
 	// ID is that of the record, Approvers those who agreed.
