@@ -4,14 +4,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
@@ -21,12 +19,7 @@ import (
 // not read it.
 func (s *limited) unread(t *testing.T, size int) net.Conn {
 	t.Helper()
-	// A window that is small from the start stays small.
-	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
-		var failed error
-		err := raw.Control(func(fd uintptr) { failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
-		return errors.Join(err, failed)
-	}}
+	dialer := net.Dialer{Control: testkit.SmallWindow}
 	conn, err := dialer.DialContext(t.Context(), "tcp", s.address)
 	if err != nil {
 		t.Fatal(err)

@@ -183,18 +183,24 @@ const cacheControl = "public, max-age=300"
 
 // ServeHTTP implements [http.Handler].
 func (h *MetadataHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.path == "" || r.URL.Path != h.path && r.URL.Path != MetadataPrefix {
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		http.Error(w, "there is no protected resource metadata here", http.StatusNotFound)
+		return
+	}
+	ServePublic(w, r, "protected resource metadata", h.serve)
+}
+
+// ServePublic answers requests for a public document, for clients that have not connected yet. It is named in errors, and serve writes it.
+func ServePublic(w http.ResponseWriter, r *http.Request, name string, serve http.HandlerFunc) {
 	head := w.Header()
 	// No cookie and no certificate decides about the document, so that any page may read it.
 	head.Set("Access-Control-Allow-Origin", "*")
 	head.Set("X-Content-Type-Options", "nosniff")
-	if h.path == "" || r.URL.Path != h.path && r.URL.Path != MetadataPrefix {
-		http.Error(w, "there is no protected resource metadata here", http.StatusNotFound)
-		return
-	}
 	const methods = "GET, HEAD, OPTIONS"
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
-		h.serve(w, r)
+		serve(w, r)
 	case http.MethodOptions:
 		head.Set("Allow", methods)
 		head.Set("Access-Control-Allow-Methods", methods)
@@ -203,7 +209,7 @@ func (h *MetadataHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		head.Set("Allow", methods)
-		http.Error(w, "protected resource metadata is read with GET", http.StatusMethodNotAllowed)
+		http.Error(w, name+" is read with GET", http.StatusMethodNotAllowed)
 	}
 }
 

@@ -13,11 +13,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // block is one fenced block of the page.
@@ -160,8 +161,8 @@ func serve(t *testing.T, command string) {
 	t.Helper()
 	cmd := exec.CommandContext(context.Background(), "bash", "-c", command)
 	cmd.Dir = root()
-	// `go run` does not pass signals on, so the group is ended as one.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// `go run` does not pass signals on.
+	end := testkit.Group(cmd)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +171,7 @@ func serve(t *testing.T, command string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		end()
 		_ = cmd.Wait()
 	})
 	ready := make(chan string, 1)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,10 +259,7 @@ func TestFilesOfAGroupMayChange(t *testing.T) {
 // TestAPipeIsNotOpened: to open one for reading would wait for a writer.
 func TestAPipeIsNotOpened(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Skip("no pipes here:", err)
-	}
+	path := testkit.Pipe(t)
 	w := reload.NewWatcher(time.Millisecond)
 	w.Add("pipe", func(context.Context) reload.Outcome { return reload.Applied }, path)
 	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)

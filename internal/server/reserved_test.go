@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -264,12 +263,7 @@ func (l narrowListener) Accept() (net.Conn, error) {
 // unread sends a request on its own connection, and does not read the response.
 func unread(t *testing.T, address, path, body string, header []string) {
 	t.Helper()
-	// A window that is small from the start stays small.
-	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
-		var failed error
-		err := raw.Control(func(fd uintptr) { failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
-		return errors.Join(err, failed)
-	}}
+	dialer := net.Dialer{Control: testkit.SmallWindow}
 	conn, err := dialer.DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)

@@ -3,18 +3,15 @@
 package testkit
 
 import (
-	"fmt"
 	"net"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // Dead returns an address of the loopback interface that refuses connections: nothing can listen there. A port that was
 // closed may be given to another test, or to a connection, at once; this one is held by a socket until the test ends.
 func Dead(tb testing.TB) string {
 	tb.Helper()
-	return hold(tb)
+	return hold(tb, false)
 }
 
 // Reserved returns an address of the loopback interface that refuses connections while the servers of the test do not listen there. They can listen,
@@ -22,7 +19,7 @@ func Dead(tb testing.TB) string {
 // SO_REUSEADDR, as those of Go do, or SO_REUSEPORT, and Linux must be the system: see socket(7) for what the options do there.
 func Reserved(tb testing.TB) string {
 	tb.Helper()
-	return hold(tb, unix.SO_REUSEADDR, unix.SO_REUSEPORT)
+	return hold(tb, true)
 }
 
 // Listen listens at an address of [Reserved], also where a server listened there a moment ago: a process that another test has
@@ -34,32 +31,4 @@ func Listen(tb testing.TB, address string) (l net.Listener) {
 		return err
 	})
 	return l
-}
-
-// hold binds a socket with options set, which does not listen.
-func hold(tb testing.TB, options ...int) string {
-	tb.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	unix.CloseOnExec(fd)
-	tb.Cleanup(func() { _ = unix.Close(fd) })
-	for _, option := range options {
-		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, 1); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		tb.Fatal(err)
-	}
-	bound, err := unix.Getsockname(fd)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	v4, ok := bound.(*unix.SockaddrInet4)
-	if !ok {
-		tb.Fatalf("bound to %T", bound)
-	}
-	return fmt.Sprintf("127.0.0.1:%d", v4.Port)
 }

@@ -18,6 +18,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Callers that wait at the same time share one fsync: while one sync runs, the lines of
@@ -352,11 +354,7 @@ func TestAStream(t *testing.T) {
 func TestWhatCannotBeOpened(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	pipe := filepath.Join(dir, "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{"", dir, pipe, filepath.Join(dir, "none", "lines")} {
+	for _, path := range []string{"", dir, testkit.Pipe(t), filepath.Join(dir, "none", "lines")} {
 		if w, err := openLines(LineOptions{Path: path}); err == nil {
 			t.Errorf("%q is open", path)
 			closed(t, w)

@@ -20,6 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/content"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 )
 
 // CardPath is the path of the server card (draft SEP-2127, recommended location).
@@ -75,24 +76,7 @@ type cardRemote struct {
 
 // ServeHTTP implements [http.Handler].
 func (c *Card) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	head := w.Header()
-	// No cookie and no certificate decides about the document, so that any page may read it.
-	head.Set("Access-Control-Allow-Origin", "*")
-	head.Set("X-Content-Type-Options", "nosniff")
-	const methods = "GET, HEAD, OPTIONS"
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-		c.serve(w, r)
-	case http.MethodOptions:
-		head.Set("Allow", methods)
-		head.Set("Access-Control-Allow-Methods", methods)
-		head.Set("Access-Control-Allow-Headers", "*")
-		head.Set("Access-Control-Max-Age", "7200") // two hours, the most that browsers keep
-		w.WriteHeader(http.StatusNoContent)
-	default:
-		head.Set("Allow", methods)
-		http.Error(w, "a server card is read with GET", http.StatusMethodNotAllowed)
-	}
+	identity.ServePublic(w, r, "a server card", c.serve)
 }
 
 // serve writes the card, or that the client has it.

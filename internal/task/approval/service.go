@@ -383,6 +383,9 @@ func (s *Service) count(r *statev1.ApprovalRecord) {
 
 // find is the entry of an id, and its key.
 func (s *Service) find(ctx context.Context, id string) (Entry, string, error) {
+	if id == "" {
+		return Entry{}, "", ErrNotFound // as where there is no record
+	}
 	key := keyOf(id)
 	e, err := s.current(ctx, key)
 	if err != nil {

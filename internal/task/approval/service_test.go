@@ -215,8 +215,13 @@ func TestReasons(t *testing.T) {
 			t.Errorf("%.10q: %v", reason, err)
 		}
 	}
-	if _, err := s.Decide(t.Context(), "none", o.who("ann"), true, "yes"); err == nil || err.Code != errmap.ResourceNotFound {
-		t.Error(err)
+	for _, id := range []string{"none", ""} {
+		if _, err := s.Decide(t.Context(), id, o.who("ann"), true, "yes"); err == nil || err.Code != errmap.ResourceNotFound {
+			t.Errorf("%q: %v", id, err)
+		}
+		if r, err := s.Get(t.Context(), id); err == nil || err.Code != errmap.ResourceNotFound {
+			t.Errorf("%q: %v, %v", id, r, err)
+		}
 	}
 }
 
