@@ -35,6 +35,8 @@ type approvalsAPI struct {
 
 	mu  sync.Mutex
 	all []*adminv1.Approval
+	// away is how many requests for the list fail, as those to a sidecar that restarts.
+	away int
 }
 
 const approverToken = "token-of-an-operator-1"
@@ -63,6 +65,10 @@ func (a *approvalsAPI) serve(t *testing.T) []string {
 func (a *approvalsAPI) ListApprovals(_ context.Context, req *connect.Request[adminv1.ListApprovalsRequest]) (*connect.Response[adminv1.ListApprovalsResponse], error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.away > 0 {
+		a.away--
+		return nil, connect.NewError(connect.CodeUnavailable, io.ErrUnexpectedEOF)
+	}
 	out := &adminv1.ListApprovalsResponse{}
 	for _, one := range a.all {
 		if req.Msg.GetDecided() || one.GetState() == waiting {
@@ -162,6 +168,7 @@ func TestApprovals(t *testing.T) {
 		{[]string{"approve", "7f3b", "--reason", "seen"}, exitOf(errmap.PermissionDenied), "", "olive made this call"},
 		{[]string{"approve", "7f3a"}, exitUsage, "", "--reason: must be set, to 1 to 1024 bytes, has 0"},
 		{[]string{"approve", "7f3a", "--reason", strings.Repeat("a", 1025)}, exitUsage, "", "has 1025"},
+		{[]string{"approve", "", "--reason", "seen"}, exitUsage, "", "ID: is empty"},
 		{[]string{"list", "7f3a"}, exitUsage, "", "unexpected argument"},
 		{[]string{"forget"}, exitUsage, "", `no command "forget": want list, show, approve or deny`},
 		{nil, exitUsage, "", "which command?"},
@@ -195,7 +202,7 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
-// TestApprovalsAreWatched: a call that begins to wait, and one that is decided, get a line each.
+// TestApprovalsAreWatched: a call that begins to wait, and one that is decided, get a line each, also where the sidecar was away.
 func TestApprovalsAreWatched(t *testing.T) {
 	t.Parallel()
 	a := newApprovalsAPI()
@@ -203,8 +210,9 @@ func TestApprovalsAreWatched(t *testing.T) {
 	ctx, ctrlC := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	ended := make(chan int, 1)
+	var notes bytes.Buffer // complete once the command has ended
 	go func() {
-		code := run(ctx, append([]string{"approvals", "list", "--watch", "--json"}, flags...), strings.NewReader(""), write, io.Discard, nil)
+		code := run(ctx, append([]string{"approvals", "list", "--watch", "--json"}, flags...), strings.NewReader(""), write, &notes, nil)
 		_ = write.Close()
 		ended <- code
 	}()
@@ -223,6 +231,7 @@ func TestApprovalsAreWatched(t *testing.T) {
 		}
 	}
 	a.mu.Lock()
+	a.away = 1
 	a.all = append(a.all, &adminv1.Approval{Id: "new", State: waiting, Needed: 2})
 	a.mu.Unlock()
 	if got := next(); got != "new waiting 0" {
@@ -235,7 +244,7 @@ func TestApprovalsAreWatched(t *testing.T) {
 		t.Error(got)
 	}
 	ctrlC()
-	if code := testkit.Receive(t, "the end", ended); code != exitOK {
-		t.Errorf("exit code %d", code)
+	if code := testkit.Receive(t, "the end", ended); code != exitOK || strings.Count(notes.String(), "asking again\n") != 1 {
+		t.Errorf("exit code %d, %s", code, notes.String())
 	}
 }

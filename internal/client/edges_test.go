@@ -169,7 +169,7 @@ func checkTasks(t *testing.T, c client.Client, hasTasks bool) {
 	if err := c.CancelTask(t.Context(), out.Task.ID); err != nil {
 		t.Error(err)
 	}
-	ended, err := client.Wait(t.Context(), c, out.Task.ID, func(*client.Task) {})
+	ended, err := client.Wait(t.Context(), c, out.Task.ID, client.Watcher{})
 	if err != nil || ended.Status != "cancelled" || ended.Err.Code != errmap.Cancelled {
 		t.Errorf("after its cancellation: %v, %v", ended, err)
 	}
