@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -37,6 +38,8 @@ type approvalsAPI struct {
 	all []*adminv1.Approval
 	// away is how many requests for the list fail, as those to a sidecar that restarts.
 	away int
+	// token is the one that it takes in place of approverToken; empty for that.
+	token string
 }
 
 const approverToken = "token-of-an-operator-1"
@@ -47,7 +50,10 @@ func (a *approvalsAPI) serve(t *testing.T) []string {
 	path, handler := adminv1connect.NewAdminServiceHandler(a)
 	mux := http.NewServeMux()
 	mux.Handle(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer "+approverToken {
+		a.mu.Lock()
+		token := cmp.Or(a.token, approverToken)
+		a.mu.Unlock()
+		if r.Header.Get("Authorization") != "Bearer "+token {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
@@ -202,7 +208,8 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
-// TestApprovalsAreWatched: a call that begins to wait, and one that is decided, get a line each, also where the sidecar was away.
+// TestApprovalsAreWatched: a call that begins to wait, and one that is decided, get a line each, also where the sidecar was away and
+// the token has changed.
 func TestApprovalsAreWatched(t *testing.T) {
 	t.Parallel()
 	a := newApprovalsAPI()
@@ -231,7 +238,10 @@ func TestApprovalsAreWatched(t *testing.T) {
 		}
 	}
 	a.mu.Lock()
-	a.away = 1
+	a.away, a.token = 1, "token-of-an-operator-2"
+	if err := os.WriteFile(flags[slices.Index(flags, "--token-file")+1], []byte(a.token), 0o600); err != nil {
+		t.Error(err)
+	}
 	a.all = append(a.all, &adminv1.Approval{Id: "new", State: waiting, Needed: 2})
 	a.mu.Unlock()
 	if got := next(); got != "new waiting 0" {

@@ -350,11 +350,11 @@ func TestOpen(t *testing.T) {
 		fault   string // empty for none
 	}{
 		{client.Options{URL: "http://127.0.0.1:8080"}, ""},
-		{client.Options{URL: "https://tools.example/team/mcp", Token: "secret"}, ""},
+		{client.Options{URL: "https://tools.example/team/mcp", Token: secret}, ""},
 		{client.Options{URL: "unix:///run/outrigger.sock"}, ""},
-		{client.Options{URL: "unix:///run/outrigger.sock:/rpc", Token: "secret"}, ""},
-		{client.Options{URL: "http://tools.example", Token: "secret", AllowPlaintext: true}, ""},
-		{client.Options{URL: "http://tools.example", Token: "secret"}, "without TLS"},
+		{client.Options{URL: "unix:///run/outrigger.sock:/rpc", Token: secret}, ""},
+		{client.Options{URL: "http://tools.example", Token: secret, AllowPlaintext: true}, ""},
+		{client.Options{URL: "http://tools.example", Token: secret}, "without TLS"},
 		{client.Options{URL: "127.0.0.1:8080"}, "no scheme"},
 		{client.Options{URL: "dns:///shop.example:8080"}, "at one address"},
 		{client.Options{URL: "ftp://127.0.0.1"}, "unix:///PATH:/mcp"},

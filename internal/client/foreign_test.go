@@ -132,7 +132,7 @@ func TestStrangeServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			base := mcptest.Serve(t, row.handler)
-			c, err := client.Open(client.Options{URL: base + "/rpc", Token: "secret"})
+			c, err := client.Open(client.Options{URL: base + "/rpc", Token: secret})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,6 +145,38 @@ func TestStrangeServers(t *testing.T) {
 		})
 	}
 }
+
+// TestATokenThatChanges: each request has the token of its time, on every kind of edge.
+func TestATokenThatChanges(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"", "/rpc", "/mcp"} {
+		seen := make(chan string, 16)
+		base := mcptest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			seen <- r.Header.Get("Authorization")
+			refused(w)
+		}))
+		n := 0
+		c, err := client.Open(client.Options{URL: base + path, Token: func() string { n++; return fmt.Sprint(n) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := c.Tool(t.Context(), "x"); err == nil {
+				t.Error("no error")
+			}
+		}
+		if err := c.Close(t.Context()); err != nil || len(seen) < 2 || n != len(seen) {
+			t.Errorf("%s: %v, %d requests, %d tokens", path, err, len(seen), n)
+		}
+		for i := range len(seen) {
+			if got := <-seen; got != fmt.Sprintf("Bearer %d", i+1) {
+				t.Errorf("%s: request %d has %q", path, i, got)
+			}
+		}
+	}
+}
+
+func secret() string { return "secret" }
 
 func answer(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -167,7 +199,7 @@ type polled struct {
 	// fails are the errors of the requests about the task, nil for none, and answerFails those of the answers to its questions.
 	fails, answerFails []error
 	asked              []time.Duration
-	start  time.Time
+	start              time.Time
 	// answers counts those that the task got; refuses: the user cannot be asked.
 	answers int
 	refuses bool

@@ -25,7 +25,14 @@ import (
 type post struct {
 	client     *http.Client
 	url, shown string
-	token      string
+	token      func() string
+}
+
+// authorize adds the token, if there is one.
+func (p *post) authorize(header http.Header) {
+	if p.token != nil {
+		header.Set("Authorization", "Bearer "+p.token())
+	}
 }
 
 // request is one message of JSON-RPC with the headers of its transport.
@@ -107,9 +114,7 @@ func (p *post) send(ctx context.Context, method string, body []byte, header http
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if p.token != "" {
-		req.Header.Set("Authorization", "Bearer "+p.token)
-	}
+	p.authorize(req.Header)
 	return p.client.Do(req)
 }
 

@@ -44,9 +44,7 @@ func newToolService(p post, base string, protocol backend.Protocol, asks Asker) 
 func ask[T any](c *toolService, message *T, header http.Header) *connect.Request[T] {
 	req := connect.NewRequest(message)
 	maps.Copy(req.Header(), header)
-	if c.post.token != "" {
-		req.Header().Set("Authorization", "Bearer "+c.post.token)
-	}
+	c.post.authorize(req.Header())
 	return req
 }
 
