@@ -216,7 +216,7 @@ func (f *serverFlags) completeWith(cmd *cobra.Command, env environment) {
 		}
 		var names []string
 		for _, t := range tools {
-			names = append(names, t.Name+"\t"+harmless(t.Title))
+			names = append(names, t.Name+"\t"+plainText(t.Title))
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
