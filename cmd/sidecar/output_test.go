@@ -34,8 +34,8 @@ func TestTextsOfAServerAreShownHarmlessly(t *testing.T) {
 		"tools":                    "t               -      red?[31m?\\u202e\\u009b31m\\u200b b <c>&\n",
 		"tools --json":             `<c>&`, // what it means is compared below
 		"tools t":                  "red?[31m?\\u202e\\u009b31m\\u200b\\u2028\tb\n  <c>&\n",
-		"search red":                 "sidecar call t '{\"x\":\"red\\u001b[31m\\u0007\\u202e\\u009b31m\\u200b\\u2028\\tb\\n<c>&\"}' --server ",
-		"search red --json":          `<c>&`,
+		"search red":               "sidecar call t '{\"x\":\"red\\u001b[31m\\u0007\\u202e\\u009b31m\\u200b\\u2028\\tb\\n<c>&\"}' --server ",
+		"search red --json":        `<c>&`,
 		"call t":                   `"n": 9007199254740993,`,
 		"call t --output lines":    `\u202e\u009b31m\u200b\u2028\tb\n<c>&"}` + "\n{}\n",
 		"call t --output table":    "b <c>&",
