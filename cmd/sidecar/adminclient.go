@@ -33,7 +33,8 @@ type adminClient struct {
 	name   string
 	base   *url.URL
 	client *http.Client
-	token  string
+	// token is that of the operator; nil for none.
+	token func() string
 }
 
 // open reads what the listener asks for.
@@ -62,10 +63,32 @@ func (f *adminFlags) open() (*adminClient, error) {
 	if f.tokenFile == "" {
 		return c, nil
 	}
-	if c.token, err = readToken(f.tokenFile); err != nil {
+	if c.token, err = tokenIn(f.tokenFile); err != nil {
 		return nil, fmt.Errorf("--token-file: %w", err)
 	}
 	return c, nil
+}
+
+// authorize adds the token, if there is one.
+func (c *adminClient) authorize(header http.Header) {
+	if c.token != nil {
+		header.Set("Authorization", "Bearer "+c.token())
+	}
+}
+
+// tokenIn returns what reads the token of a file for each request: a command that waits outlives a token that is rotated. While
+// there is none to read, it is the first one.
+func tokenIn(file string) (func() string, error) {
+	first, err := readToken(file)
+	if err != nil {
+		return nil, err
+	}
+	return func() string {
+		if now, err := readToken(file); err == nil {
+			return now
+		}
+		return first
+	}, nil
 }
 
 // readToken reads a file with a bearer token. Its errors show nothing of the contents.
@@ -115,9 +138,7 @@ func (c *adminClient) send(ctx context.Context, method, path string, query url.V
 	if err != nil {
 		return 0, "", err
 	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
+	c.authorize(req.Header)
 	res, err := c.client.Do(req)
 	if err != nil {
 		return 0, "", err

@@ -109,6 +109,9 @@ func (d approvalDesk) list(ctx context.Context, decided bool) ([]*adminv1.Approv
 
 // find returns the id that a text begins, or the text where there is none: the sidecar says so.
 func (d approvalDesk) find(ctx context.Context, text string) (string, error) {
+	if text == "" { // the beginning of any, as an unset variable would be
+		return "", usageError("ID: is empty; `sidecar approvals list` shows the IDs")
+	}
 	all, err := d.list(ctx, true)
 	if err != nil {
 		return "", d.failed(err)
@@ -142,6 +145,7 @@ time they expire, and how many of the approvers that are needed agreed. It shows
 arguments; show does.
 
 With --watch it goes on, and prints a line for each call that begins to wait or changes.
+A sidecar that is away is asked again, until Ctrl-C.
 
 Exit codes: 0 success, 2 invalid usage, 3 no answer, else that of the canonical code.`,
 		Example: `  sidecar approvals list
@@ -165,25 +169,34 @@ Exit codes: 0 success, 2 invalid usage, 3 no answer, else that of the canonical 
 		if err := printApprovals(env.stdout, found, asJSON, true); err != nil || !watch {
 			return err
 		}
-		return d.watch(cmd.Context(), env.stdout, found, asJSON)
+		return d.watch(cmd.Context(), env, found, asJSON)
 	}
 	return cmd
 }
 
-// watch prints what changes until ctx ends.
-func (d approvalDesk) watch(ctx context.Context, out io.Writer, shown []*adminv1.Approval, asJSON bool) error {
+// watch prints what changes until ctx ends. A sidecar that is away may restart, and is asked again.
+func (d approvalDesk) watch(ctx context.Context, env environment, shown []*adminv1.Approval, asJSON bool) error {
 	known := map[string]*adminv1.Approval{}
 	for _, a := range shown {
 		known[a.GetId()] = a
 	}
-	for isFirst := true; pause(ctx, approvalsPause) == nil; isFirst = false {
+	isFirst, isAway := true, false
+	for pause(ctx, approvalsPause) == nil {
 		now, err := d.list(ctx, true)
+		code := connect.CodeOf(err)
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // it was ended, and has shown what there was
-		case err != nil:
+		case err != nil && code != connect.CodeUnavailable && code != connect.CodeDeadlineExceeded:
 			return d.failed(err)
+		case err != nil:
+			if !isAway {
+				fmt.Fprintf(env.stderr, "note: %v; asking again\n", d.failed(err))
+			}
+			isAway = true
+			continue
 		}
+		isAway = false
 		var changed []*adminv1.Approval
 		after := map[string]*adminv1.Approval{}
 		for _, a := range now {
@@ -194,8 +207,8 @@ func (d approvalDesk) watch(ctx context.Context, out io.Writer, shown []*adminv1
 				changed = append(changed, a)
 			}
 		}
-		known = after
-		if err := printApprovals(out, changed, asJSON, false); err != nil {
+		known, isFirst = after, false
+		if err := printApprovals(env.stdout, changed, asJSON, false); err != nil {
 			return err
 		}
 	}

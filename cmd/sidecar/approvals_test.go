@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -35,6 +36,10 @@ type approvalsAPI struct {
 
 	mu  sync.Mutex
 	all []*adminv1.Approval
+	// away is how many requests for the list fail, as those to a sidecar that restarts.
+	away int
+	// token is the one that it takes in place of approverToken; empty for that.
+	token string
 }
 
 const approverToken = "token-of-an-operator-1"
@@ -45,7 +50,10 @@ func (a *approvalsAPI) serve(t *testing.T) []string {
 	path, handler := adminv1connect.NewAdminServiceHandler(a)
 	mux := http.NewServeMux()
 	mux.Handle(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer "+approverToken {
+		a.mu.Lock()
+		token := cmp.Or(a.token, approverToken)
+		a.mu.Unlock()
+		if r.Header.Get("Authorization") != "Bearer "+token {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
@@ -63,6 +71,10 @@ func (a *approvalsAPI) serve(t *testing.T) []string {
 func (a *approvalsAPI) ListApprovals(_ context.Context, req *connect.Request[adminv1.ListApprovalsRequest]) (*connect.Response[adminv1.ListApprovalsResponse], error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.away > 0 {
+		a.away--
+		return nil, connect.NewError(connect.CodeUnavailable, io.ErrUnexpectedEOF)
+	}
 	out := &adminv1.ListApprovalsResponse{}
 	for _, one := range a.all {
 		if req.Msg.GetDecided() || one.GetState() == waiting {
@@ -162,6 +174,7 @@ func TestApprovals(t *testing.T) {
 		{[]string{"approve", "7f3b", "--reason", "seen"}, exitOf(errmap.PermissionDenied), "", "olive made this call"},
 		{[]string{"approve", "7f3a"}, exitUsage, "", "--reason: must be set, to 1 to 1024 bytes, has 0"},
 		{[]string{"approve", "7f3a", "--reason", strings.Repeat("a", 1025)}, exitUsage, "", "has 1025"},
+		{[]string{"approve", "", "--reason", "seen"}, exitUsage, "", "ID: is empty"},
 		{[]string{"list", "7f3a"}, exitUsage, "", "unexpected argument"},
 		{[]string{"forget"}, exitUsage, "", `no command "forget": want list, show, approve or deny`},
 		{nil, exitUsage, "", "which command?"},
@@ -195,7 +208,8 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
-// TestApprovalsAreWatched: a call that begins to wait, and one that is decided, get a line each.
+// TestApprovalsAreWatched: a call that begins to wait, and one that is decided, get a line each, also where the sidecar was away and
+// the token has changed.
 func TestApprovalsAreWatched(t *testing.T) {
 	t.Parallel()
 	a := newApprovalsAPI()
@@ -203,8 +217,9 @@ func TestApprovalsAreWatched(t *testing.T) {
 	ctx, ctrlC := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	ended := make(chan int, 1)
+	var notes bytes.Buffer // complete once the command has ended
 	go func() {
-		code := run(ctx, append([]string{"approvals", "list", "--watch", "--json"}, flags...), strings.NewReader(""), write, io.Discard, nil)
+		code := run(ctx, append([]string{"approvals", "list", "--watch", "--json"}, flags...), strings.NewReader(""), write, &notes, nil)
 		_ = write.Close()
 		ended <- code
 	}()
@@ -223,6 +238,10 @@ func TestApprovalsAreWatched(t *testing.T) {
 		}
 	}
 	a.mu.Lock()
+	a.away, a.token = 1, "token-of-an-operator-2"
+	if err := os.WriteFile(flags[slices.Index(flags, "--token-file")+1], []byte(a.token), 0o600); err != nil {
+		t.Error(err)
+	}
 	a.all = append(a.all, &adminv1.Approval{Id: "new", State: waiting, Needed: 2})
 	a.mu.Unlock()
 	if got := next(); got != "new waiting 0" {
@@ -235,7 +254,7 @@ func TestApprovalsAreWatched(t *testing.T) {
 		t.Error(got)
 	}
 	ctrlC()
-	if code := testkit.Receive(t, "the end", ended); code != exitOK {
-		t.Errorf("exit code %d", code)
+	if code := testkit.Receive(t, "the end", ended); code != exitOK || strings.Count(notes.String(), "asking again\n") != 1 {
+		t.Errorf("exit code %d, %s", code, notes.String())
 	}
 }

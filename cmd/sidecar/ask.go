@@ -340,7 +340,7 @@ func (*questions) shown(asked *client.Question, f *questionForm, intro string) e
 	case asked.URL != "":
 		text.WriteString("\nIt asks to open " + asked.URL)
 	case len(f.fields) > 0:
-		answer = quoted(string((&client.Tool{Input: asked.Form}).Sample()))
+		answer = quoted(string(jsontext.Visible((&client.Tool{Input: asked.Form}).Sample(), 0)))
 	}
 	return client.Canonical(errmap.New(errmap.MissingClientCapability, errmap.Message(text.String()),
 		errmap.Advice("Pass --answer "+answer+", or --answer decline, once for each question in its order.")))

@@ -154,7 +154,7 @@ func (env environment) callOnce(ctx context.Context, a *server.App, name string,
 	if resp.Err == nil {
 		return form.data(env.stdout, json.RawMessage(resp.JSON()))
 	}
-	fmt.Fprintln(env.stderr, resp.Err.ModelText(resp.About(nil)))
+	fmt.Fprintln(env.stderr, harmless(resp.Err.ModelText(resp.About(nil))))
 	if err := printJSON(env.stderr, resp.Err.Data(resp.About(nil))); err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (env environment) callServer(ctx context.Context, c client.Client, call *cl
 	}
 	if out.Task != nil {
 		if isTerminal(env.stderr) {
-			fmt.Fprintf(env.stderr, "It runs on as a task: sidecar task wait %s%s\n", quoted(out.Task.ID), server)
+			fmt.Fprintf(env.stderr, "It runs on as a task: sidecar task wait %s%s\n", harmless(quoted(out.Task.ID)), server)
 		}
 		return form.document(env.stdout, out.Task.JSON)
 	}

@@ -84,7 +84,7 @@ func (f *resultFlags) lines(env environment, items []json.RawMessage, isCut bool
 
 // line prints one item.
 func (*resultFlags) line(out io.Writer, item json.RawMessage) error {
-	_, err := out.Write(append(jsontext.Compact(nil, item), '\n'))
+	_, err := out.Write(append(jsontext.Visible(jsontext.Compact(nil, item), 0), '\n'))
 	return err
 }
 
@@ -263,17 +263,17 @@ func (l *progressLine) clear() {
 	}
 }
 
-// printJSON prints a value indented, with the members in their order.
+// printJSON prints a value indented, with the members in their order, and with escapes for what a reader cannot see.
 func printJSON(out io.Writer, v any) error {
-	raw, err := json.Marshal(v)
-	if err != nil {
+	var raw, indented bytes.Buffer
+	encoder := json.NewEncoder(&raw)
+	encoder.SetEscapeHTML(false) // it goes to people and to jq, not to a page
+	if err := encoder.Encode(v); err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
-	var indented bytes.Buffer
-	if err := json.Indent(&indented, raw, "", "  "); err != nil {
+	if err := json.Indent(&indented, raw.Bytes(), "", "  "); err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
-	indented.WriteByte('\n')
-	_, err = out.Write(indented.Bytes())
+	_, err := out.Write(jsontext.Visible(indented.Bytes(), 0))
 	return err
 }

@@ -134,11 +134,10 @@ func timeoutOf(cmd *cobra.Command, usual time.Duration) (time.Duration, error) {
 func (f *serverFlags) open() (client.Client, error) {
 	o := client.Options{URL: f.url, CAFile: f.caFile, AllowPlaintext: f.allowPlaintext, Revision: f.revision, Version: currentBuild().Version, Ask: f.ask}
 	if f.tokenFile != "" {
-		token, err := readToken(f.tokenFile)
-		if err != nil {
+		var err error
+		if o.Token, err = tokenIn(f.tokenFile); err != nil {
 			return nil, usageError("--token-file: " + err.Error())
 		}
-		o.Token = token
 	}
 	c, err := client.Open(o)
 	if err != nil {
@@ -217,7 +216,7 @@ func (f *serverFlags) completeWith(cmd *cobra.Command, env environment) {
 		}
 		var names []string
 		for _, t := range tools {
-			names = append(names, t.Name+"\t"+harmless(t.Title))
+			names = append(names, t.Name+"\t"+plainText(t.Title))
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/client"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
@@ -133,8 +134,8 @@ func (env environment) printFound(found []*client.Tool, query, flags string, asJ
 	}
 	hits := make([]hit, 0, len(found))
 	for _, t := range found {
-		arguments := t.Sample()
-		hits = append(hits, hit{t.Name, harmless(t.Summary()), t.Hints, arguments, "sidecar call " + quoted(t.Name) + " " + quoted(string(arguments)) + flags})
+		arguments := json.RawMessage(jsontext.Visible(t.Sample(), 0))
+		hits = append(hits, hit{t.Name, t.Summary(), t.Hints, arguments, "sidecar call " + quoted(t.Name) + " " + quoted(string(arguments)) + flags})
 	}
 	if asJSON {
 		if err := printJSON(env.stdout, hits); err != nil {
@@ -156,7 +157,7 @@ func (env environment) printFound(found []*client.Tool, query, flags string, asJ
 		if h.Hints != "-" {
 			b.WriteString("  (" + strings.ReplaceAll(h.Hints, ",", ", ") + ")")
 		}
-		b.WriteString("\n" + config.Wrap(h.Summary, 2, narrow))
+		b.WriteString("\n" + config.Wrap(plainText(h.Summary), 2, narrow))
 		b.WriteString("  " + h.Call + "\n")
 	}
 	_, err := fmt.Fprint(env.stdout, b.String())

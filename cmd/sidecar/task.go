@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -91,9 +92,10 @@ func newTaskWaitCommand(env environment) *cobra.Command {
 		Use:   "wait ID",
 		Short: "Wait for the end of a task, and print its result as `sidecar call` does",
 		Long: `Wait asks for a task until it has ended, as often as the sidecar suggests, and prints
-the result. On a terminal, messages about its progress go to standard error. A task that
-is still running when the time is over goes on. Questions of the task are answered on the
-terminal, or by --answer.
+the result. On a terminal, messages about its progress go to standard error. A sidecar
+that restarts, drains or limits the caller is asked again until --timeout; one that has
+never answered, for 30 seconds. A task that is still running when the time is over goes
+on. Questions of the task are answered on the terminal, or by --answer.
 
 Exit codes: those of ` + "`sidecar call --server`" + `: 0 success, 1 the tool failed, 2 invalid
 usage, else that of the canonical code, such as 34 for TIMEOUT and 35 for CANCELLED.`,
@@ -108,10 +110,17 @@ usage, else that of the canonical code, such as 34 for TIMEOUT and 35 for CANCEL
 		}
 		line := progressLine{out: env.stderr, isOn: isTerminal(env.stderr)}
 		asks.clear = line.clear
-		t, err := client.Wait(ctx, c, id, func(t *client.Task) {
-			if line.isOn {
-				line.show(client.Progress{Done: t.Status, Message: t.Message})
-			}
+		t, err := client.Wait(ctx, c, id, client.Watcher{
+			Seen: func(t *client.Task) {
+				if line.isOn {
+					line.show(client.Progress{Done: t.Status, Message: t.Message})
+				}
+			},
+			Away: func(why *client.Error) {
+				line.clear()
+				reason, _, _ := strings.Cut(why.Text, "\n")
+				fmt.Fprintln(env.stderr, "note: "+harmless(reason)+"; asking again until --timeout")
+			},
 		})
 		line.clear()
 		switch {

@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/client"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/source"
@@ -133,7 +134,7 @@ func printCatalog(out io.Writer, cat *catalog.Catalog, asJSON bool) error {
 	}
 	var rows [][]string
 	for _, t := range cat.Tools() {
-		rows = append(rows, []string{t.Name, t.MCPName, hints(t), t.Title})
+		rows = append(rows, []string{t.Name, t.MCPName, hints(t), plainText(t.Title)})
 	}
 	return printRows(out, rows)
 }
@@ -221,6 +222,7 @@ func printTool(out io.Writer, t *catalog.Tool, about []policy.Rule, asJSON bool)
 
 // printFacts prints a tool for a person. output is nil for none.
 func printFacts(out io.Writer, name, description string, facts [][2]string, input, output json.RawMessage) error {
+	description = harmless(description)
 	text := "  " + strings.ReplaceAll(description, "\n", "\n  ") + "\n"
 	if isTerminal(out) {
 		var b strings.Builder
@@ -259,7 +261,7 @@ func (env environment) printServerTools(ctx context.Context, c client.Client, as
 	}
 	all, rows := make([]json.RawMessage, 0, len(tools)), make([][]string, 0, len(tools))
 	for _, t := range tools {
-		all, rows = append(all, t.JSON()), append(rows, []string{t.Name, t.MCPName, t.Hints, harmless(t.Title)})
+		all, rows = append(all, t.JSON()), append(rows, []string{t.Name, t.MCPName, t.Hints, plainText(t.Title)})
 	}
 	if asJSON {
 		return printJSON(env.stdout, all)
@@ -282,8 +284,8 @@ func (env environment) printServerTool(ctx context.Context, c client.Client, nam
 	case asJSON:
 		return printJSON(env.stdout, t.JSON())
 	}
-	return printFacts(env.stdout, t.Name, harmless(t.Description), [][2]string{
-		{"MCP name", t.MCPName}, {"hints", t.Hints}, {"version", t.Version}, {"fingerprint", t.Fingerprint}, {"example", string(t.Sample())},
+	return printFacts(env.stdout, t.Name, t.Description, [][2]string{
+		{"MCP name", t.MCPName}, {"hints", t.Hints}, {"version", t.Version}, {"fingerprint", t.Fingerprint}, {"example", string(jsontext.Visible(t.Sample(), 0))},
 	}, t.Input, t.Output)
 }
 

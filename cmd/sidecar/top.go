@@ -151,9 +151,7 @@ func (t *topWatch) watch(ctx context.Context, each func(topEvent) error) error {
 // signed is a request with the token of the operator, if there is one.
 func signed[T any](c *adminClient, message *T) *connect.Request[T] {
 	req := connect.NewRequest(message)
-	if c.token != "" {
-		req.Header().Set("Authorization", "Bearer "+c.token)
-	}
+	c.authorize(req.Header())
 	return req
 }
 

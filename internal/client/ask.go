@@ -96,6 +96,17 @@ func (ask Asker) answers(ctx context.Context, requests json.RawMessage) ([]byte,
 	return append(out, '}'), nil
 }
 
+// about has the questions of a task answered, once.
+func (ask Asker) about(ctx context.Context, t *Task) ([]byte, error) {
+	if t.answers != nil {
+		return t.answers, nil
+	}
+	requests, _ := jsontext.Lookup(t.JSON, "inputRequests")
+	answers, err := ask.answers(ctx, requests)
+	t.answers = answers
+	return answers, err
+}
+
 // tooManyRounds is the end of a call that asks again and again.
 func tooManyRounds() *Error {
 	return Canonical(errmap.New(errmap.ResourceExhausted, errmap.Message(fmt.Sprintf("the tool asked its user %d times, and asks again", maxRounds))))

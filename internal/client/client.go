@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -33,7 +34,8 @@ type Client interface {
 	Call(ctx context.Context, call *Call) (*Outcome, error)
 	// Task says how a task is doing.
 	Task(ctx context.Context, id string) (*Task, error)
-	// AnswerTask has the questions of a task that waits for its user answered, and sends the answers.
+	// AnswerTask has the questions of a task that waits for its user answered, and sends the answers. Called again with the same task,
+	// it sends them again.
 	AnswerTask(ctx context.Context, t *Task) error
 	// CancelTask asks for the end of a task.
 	CancelTask(ctx context.Context, id string) error
@@ -92,6 +94,8 @@ type Task struct {
 	// Outcome is that of a completed task, Err how one ended that has none.
 	Outcome *Outcome
 	Err     *Error
+	// answers are those of the user to its questions; nil before they were asked.
+	answers json.RawMessage
 }
 
 // IsOver reports whether the status will not change any more.
@@ -106,6 +110,8 @@ type Error struct {
 	Text string
 	// Data is the canonical data object, as the sidecar sent it; nil where there was none.
 	Data json.RawMessage
+	// isAway: no sidecar has answered, so that another attempt may reach one.
+	isAway bool
 }
 
 // Error implements error.
@@ -127,15 +133,19 @@ func Canonical(e *errmap.Error) *Error {
 
 // unreachable is why a request got no answer from the sidecar at a URL.
 func unreachable(ctx context.Context, url string, err error) *Error {
-	switch {
+	var dialed *net.OpError
+	switch isDialed := errors.As(err, &dialed) && dialed.Op == "dial"; {
+	case ctx.Err() == nil && isDialed: // its own timeout reads like one of ctx
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return Canonical(errmap.New(errmap.Timeout, errmap.Message("no answer from "+url+" in time; the call may still run"),
 			errmap.Advice("Wait longer with --timeout, or run it as a task with --task.")))
 	case ctx.Err() != nil:
 		return Canonical(errmap.New(errmap.Cancelled))
 	}
-	return Canonical(errmap.New(errmap.Unavailable, errmap.Messagef("no sidecar answers at %s: %v", url, err),
+	e := Canonical(errmap.New(errmap.Unavailable, errmap.Messagef("no sidecar answers at %s: %v", url, err),
 		errmap.Advice("Check --server, and whether the sidecar runs.")))
+	e.isAway = true
+	return e
 }
 
 // foreign is what answered, but not as a sidecar does.

@@ -169,7 +169,7 @@ func checkTasks(t *testing.T, c client.Client, hasTasks bool) {
 	if err := c.CancelTask(t.Context(), out.Task.ID); err != nil {
 		t.Error(err)
 	}
-	ended, err := client.Wait(t.Context(), c, out.Task.ID, func(*client.Task) {})
+	ended, err := client.Wait(t.Context(), c, out.Task.ID, client.Watcher{})
 	if err != nil || ended.Status != "cancelled" || ended.Err.Code != errmap.Cancelled {
 		t.Errorf("after its cancellation: %v, %v", ended, err)
 	}
@@ -350,11 +350,11 @@ func TestOpen(t *testing.T) {
 		fault   string // empty for none
 	}{
 		{client.Options{URL: "http://127.0.0.1:8080"}, ""},
-		{client.Options{URL: "https://tools.example/team/mcp", Token: "secret"}, ""},
+		{client.Options{URL: "https://tools.example/team/mcp", Token: secret}, ""},
 		{client.Options{URL: "unix:///run/outrigger.sock"}, ""},
-		{client.Options{URL: "unix:///run/outrigger.sock:/rpc", Token: "secret"}, ""},
-		{client.Options{URL: "http://tools.example", Token: "secret", AllowPlaintext: true}, ""},
-		{client.Options{URL: "http://tools.example", Token: "secret"}, "without TLS"},
+		{client.Options{URL: "unix:///run/outrigger.sock:/rpc", Token: secret}, ""},
+		{client.Options{URL: "http://tools.example", Token: secret, AllowPlaintext: true}, ""},
+		{client.Options{URL: "http://tools.example", Token: secret}, "without TLS"},
 		{client.Options{URL: "127.0.0.1:8080"}, "no scheme"},
 		{client.Options{URL: "dns:///shop.example:8080"}, "at one address"},
 		{client.Options{URL: "ftp://127.0.0.1"}, "unix:///PATH:/mcp"},

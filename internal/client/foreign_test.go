@@ -132,7 +132,7 @@ func TestStrangeServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			base := mcptest.Serve(t, row.handler)
-			c, err := client.Open(client.Options{URL: base + "/rpc", Token: "secret"})
+			c, err := client.Open(client.Options{URL: base + "/rpc", Token: secret})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,6 +145,38 @@ func TestStrangeServers(t *testing.T) {
 		})
 	}
 }
+
+// TestATokenThatChanges: each request has the token of its time, on every kind of edge.
+func TestATokenThatChanges(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"", "/rpc", "/mcp"} {
+		seen := make(chan string, 16)
+		base := mcptest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			seen <- r.Header.Get("Authorization")
+			refused(w)
+		}))
+		n := 0
+		c, err := client.Open(client.Options{URL: base + path, Token: func() string { n++; return fmt.Sprint(n) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := c.Tool(t.Context(), "x"); err == nil {
+				t.Error("no error")
+			}
+		}
+		if err := c.Close(t.Context()); err != nil || len(seen) < 2 || n != len(seen) {
+			t.Errorf("%s: %v, %d requests, %d tokens", path, err, len(seen), n)
+		}
+		for i := range len(seen) {
+			if got := <-seen; got != fmt.Sprintf("Bearer %d", i+1) {
+				t.Errorf("%s: request %d has %q", path, i, got)
+			}
+		}
+	}
+}
+
+func secret() string { return "secret" }
 
 func answer(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -164,8 +196,10 @@ type polled struct {
 	client.Client
 
 	states []*client.Task
-	asked  []time.Duration
-	start  time.Time
+	// fails are the errors of the requests about the task, nil for none, and answerFails those of the answers to its questions.
+	fails, answerFails []error
+	asked              []time.Duration
+	start              time.Time
 	// answers counts those that the task got; refuses: the user cannot be asked.
 	answers int
 	refuses bool
@@ -175,12 +209,26 @@ func (p *polled) AnswerTask(context.Context, *client.Task) error {
 	if p.refuses {
 		return client.Canonical(errmap.New(errmap.MissingClientCapability))
 	}
+	if err := next(&p.answerFails); err != nil {
+		return err
+	}
 	p.answers++
 	return nil
 }
 
+// next takes the first of a list of errors; nil where there is none.
+func next(errs *[]error) (err error) {
+	if len(*errs) > 0 {
+		err, *errs = (*errs)[0], (*errs)[1:]
+	}
+	return err
+}
+
 func (p *polled) Task(ctx context.Context, _ string) (*client.Task, error) {
 	p.asked = append(p.asked, time.Since(p.start))
+	if err := next(&p.fails); err != nil {
+		return nil, err
+	}
 	now := p.states[0]
 	if len(p.states) > 1 {
 		p.states = p.states[1:]
@@ -197,7 +245,7 @@ func TestWait(t *testing.T) {
 			working(0), working(0), working(2 * time.Second), working(time.Hour), working(time.Nanosecond), {Status: "completed"},
 		}}
 		seen := 0
-		if _, err := client.Wait(t.Context(), p, "x", func(*client.Task) { seen++ }); err != nil || seen != 5 {
+		if _, err := client.Wait(t.Context(), p, "x", client.Watcher{Seen: func(*client.Task) { seen++ }}); err != nil || seen != 5 {
 			t.Errorf("%d states, %v", seen, err)
 		}
 		ms := time.Millisecond
@@ -220,14 +268,57 @@ func TestWaitAndTheUser(t *testing.T) {
 			errmap.MissingClientCapability: {states: []*client.Task{asks}, refuses: true},
 		} {
 			told = &client.Error{}
-			if _, err := client.Wait(t.Context(), p, "x", func(*client.Task) {}); errors.As(err, &told) && told.Code != want || err == nil && (want != "" || p.answers != 2) {
+			if _, err := client.Wait(t.Context(), p, "x", client.Watcher{}); errors.As(err, &told) && told.Code != want || err == nil && (want != "" || p.answers != 2) {
 				t.Errorf("want %q after a question: %v, %d answers", want, err, p.answers)
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		endless := &polled{states: []*client.Task{{Status: "working"}}}
-		if _, err := client.Wait(ctx, endless, "x", func(*client.Task) {}); !errors.As(err, &told) || told.Code != errmap.Timeout || !strings.Contains(told.Text, "goes on") {
+		if _, err := client.Wait(ctx, endless, "x", client.Watcher{}); !errors.As(err, &told) || told.Code != errmap.Timeout || !strings.Contains(told.Text, "goes on") {
+			t.Errorf("out of time: %v", err)
+		}
+	})
+}
+
+// TestWaitForASidecarThatIsAway: one that restarts, drains or limits the caller is asked again, for a task and with the answers to its
+// questions; any other error ends the wait. One that never answers is given up soon, and a wait that is over says that the task goes on.
+func TestWaitForASidecarThatIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var told *client.Error
+		away := client.Canonical(errmap.New(errmap.Unavailable))
+		limited := errmap.New(errmap.RateLimited)
+		limited.RetryAfter = 20 * time.Second
+		asks, done := &client.Task{Status: "input_required"}, &client.Task{Status: "completed"}
+		p := &polled{
+			start: time.Now(), states: []*client.Task{asks, done},
+			fails: []error{nil, away, away, client.Canonical(limited)}, answerFails: []error{away},
+		}
+		reasons := 0
+		watcher := client.Watcher{Away: func(*client.Error) { reasons++ }}
+		if _, err := client.Wait(t.Context(), p, "x", watcher); err != nil || p.answers != 1 || reasons != 2 {
+			t.Errorf("%v, %d answers, away for %d reasons", err, p.answers, reasons)
+		}
+		ms := time.Millisecond
+		if want := []time.Duration{0, 500 * ms, 750 * ms, 1250 * ms, 21250 * ms}; !slices.Equal(p.asked, want) {
+			t.Errorf("asked at %v, want %v", p.asked, want)
+		}
+		refused := client.Canonical(errmap.New(errmap.Unauthenticated))
+		if _, err := client.Wait(t.Context(), &polled{fails: []error{refused}}, "x", watcher); !errors.As(err, &told) || told != refused {
+			t.Errorf("refused: %v", err)
+		}
+		none, err := client.Open(client.Options{URL: "unix://" + t.TempDir() + "/none"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := client.Wait(t.Context(), none, "x", client.Watcher{}); !errors.As(err, &told) || told.Code != errmap.Unavailable || time.Since(began) > time.Minute {
+			t.Errorf("never there: %v after %v", err, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := client.Wait(ctx, none, "x", client.Watcher{}); !errors.As(err, &told) || told.Code != errmap.Timeout || !strings.Contains(told.Text, "goes on") {
 			t.Errorf("out of time: %v", err)
 		}
 	})

@@ -455,8 +455,7 @@ func (c *mcp) Task(ctx context.Context, id string) (*Task, error) {
 
 // AnswerTask implements [Client].
 func (c *mcp) AnswerTask(ctx context.Context, t *Task) error {
-	requests, _ := jsontext.Lookup(t.JSON, "inputRequests")
-	answers, err := c.asks.answers(ctx, requests)
+	answers, err := c.asks.about(ctx, t)
 	if err != nil {
 		return err
 	}

@@ -43,8 +43,9 @@ const forms = "http(s)://HOST:PORT and grpc(s)://HOST:PORT (ToolService), http(s
 type Options struct {
 	// URL is one of the forms that its error lists.
 	URL string
-	// Token is sent as a bearer token; empty for none. AllowPlaintext permits it beyond this machine without TLS.
-	Token          string
+	// Token is asked before each request for its bearer token, which may change; nil for none. AllowPlaintext permits it beyond this
+	// machine without TLS.
+	Token          func() string
 	AllowPlaintext bool
 	// CAFile has the trusted CAs; empty is the system's.
 	CAFile string
@@ -81,7 +82,7 @@ func Open(o Options) (Client, error) {
 			}
 		}
 	}
-	if o.Token != "" && !o.AllowPlaintext && !target.IsPrivate() {
+	if o.Token != nil && !o.AllowPlaintext && !target.IsPrivate() {
 		return nil, errPlaintextToken
 	}
 	if o.Revision != "" && !slices.Contains(Revisions(), o.Revision) {

@@ -25,7 +25,14 @@ import (
 type post struct {
 	client     *http.Client
 	url, shown string
-	token      string
+	token      func() string
+}
+
+// authorize adds the token, if there is one.
+func (p *post) authorize(header http.Header) {
+	if p.token != nil {
+		header.Set("Authorization", "Bearer "+p.token())
+	}
 }
 
 // request is one message of JSON-RPC with the headers of its transport.
@@ -88,7 +95,13 @@ func (p *post) do(ctx context.Context, r *request) (*reply, error) {
 		}
 		return out, err
 	}
-	return nil, foreign(p.shown, fmt.Sprintf("status %d, content type %q", resp.StatusCode, kind))
+	what := fmt.Sprintf("status %d, content type %q", resp.StatusCode, kind)
+	if resp.StatusCode == http.StatusServiceUnavailable { // of a proxy before it
+		return nil, unreachable(ctx, p.shown, errors.New(what))
+	}
+	e := foreign(p.shown, what)
+	e.isAway = resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusGatewayTimeout
+	return nil, e
 }
 
 // send makes one HTTP request.
@@ -101,9 +114,7 @@ func (p *post) send(ctx context.Context, method string, body []byte, header http
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if p.token != "" {
-		req.Header.Set("Authorization", "Bearer "+p.token)
-	}
+	p.authorize(req.Header)
 	return p.client.Do(req)
 }
 
@@ -144,7 +155,9 @@ func broken(ctx context.Context, url string, err error) error {
 	if errors.Is(err, errTooLarge) {
 		return Canonical(errmap.New(errmap.ResourceExhausted, errmap.Message(err.Error())))
 	}
-	return Canonical(errmap.New(errmap.TransportError, errmap.Messagef("the response of %s broke off: %v", url, err)))
+	e := Canonical(errmap.New(errmap.TransportError, errmap.Messagef("the response of %s broke off: %v", url, err)))
+	e.isAway = true
+	return e
 }
 
 // The bounds of a stream that is resumed: how often, and how long to wait before.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"strconv"
@@ -43,9 +44,7 @@ func newToolService(p post, base string, protocol backend.Protocol, asks Asker) 
 func ask[T any](c *toolService, message *T, header http.Header) *connect.Request[T] {
 	req := connect.NewRequest(message)
 	maps.Copy(req.Header(), header)
-	if c.post.token != "" {
-		req.Header().Set("Authorization", "Bearer "+c.post.token)
-	}
+	c.post.authorize(req.Header())
 	return req
 }
 
@@ -63,10 +62,12 @@ func (c *toolService) failure(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return unreachable(ctx, c.post.shown, ctx.Err())
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return broken(ctx, c.post.shown, told.Unwrap())
+	case !connect.IsWireError(err) && (told.Code() == connect.CodeUnavailable || told.Code() == connect.CodeDeadlineExceeded):
+		return unreachable(ctx, c.post.shown, told.Unwrap())
 	case told.Code() == connect.CodeDeadlineExceeded:
 		return unreachable(ctx, c.post.shown, context.DeadlineExceeded)
-	case !connect.IsWireError(err) && told.Code() == connect.CodeUnavailable:
-		return unreachable(ctx, c.post.shown, told.Unwrap())
 	case told.Code() == connect.CodeResourceExhausted:
 		return Canonical(errmap.New(errmap.ResourceExhausted, errmap.Message(told.Message())))
 	}
@@ -288,8 +289,7 @@ func (c *toolService) Task(ctx context.Context, id string) (*Task, error) {
 
 // AnswerTask implements [Client].
 func (c *toolService) AnswerTask(ctx context.Context, t *Task) error {
-	requests, _ := jsontext.Lookup(t.JSON, "inputRequests")
-	raw, err := c.asks.answers(ctx, requests)
+	raw, err := c.asks.about(ctx, t)
 	if err != nil {
 		return err
 	}

@@ -19,23 +19,40 @@ const (
 	pollGrowthBy = 2
 )
 
-// Wait asks for a task until it has ended. It calls seen with each state that it sees. Questions of the task are for the user.
-func Wait(ctx context.Context, c Client, id string, seen func(*Task)) (*Task, error) {
-	rounds := 0
-	for next := firstPoll; ; next = min(next*pollGrowthBy, rarestPoll) {
-		t, err := c.Task(ctx, id)
+// firstContact is how long to look for a sidecar that has not answered yet: a wrong URL is likelier than a restart.
+const firstContact = 30 * time.Second
+
+// Watcher follows a wait. Each function may be nil.
+type Watcher struct {
+	// Seen takes each state of the task, and Away why the sidecar is asked again, once until it answers.
+	Seen func(*Task)
+	Away func(*Error)
+}
+
+// Wait asks for a task until it has ended. Questions of the task are for the user. A sidecar that restarts, drains or limits the caller
+// is asked again until ctx ends, one that never answered for [firstContact].
+func Wait(ctx context.Context, c Client, id string, watcher Watcher) (*Task, error) {
+	w := &wait{Watcher: watcher, began: time.Now()}
+	for rounds, next := 0, firstPoll; ; next = min(next*pollGrowthBy, rarestPoll) {
+		var t *Task
+		err := w.insist(ctx, func() (err error) {
+			t, err = c.Task(ctx, id)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
 		if t.IsOver() {
 			return t, nil
 		}
-		seen(t)
+		if w.Seen != nil {
+			w.Seen(t)
+		}
 		if t.Status == statusInputRequired {
 			if rounds++; rounds > maxRounds {
 				return nil, tooManyRounds()
 			}
-			if err := c.AnswerTask(ctx, t); err != nil {
+			if err := w.insist(ctx, func() error { return c.AnswerTask(ctx, t) }); err != nil {
 				return nil, err
 			}
 		}
@@ -43,13 +60,60 @@ func Wait(ctx context.Context, c Client, id string, seen func(*Task)) (*Task, er
 		if t.Poll > 0 {
 			pause = min(max(t.Poll, leastPoll), longestPoll)
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, stillRuns(ctx)
+		if err := sleep(ctx, pause); err != nil {
+			return nil, err
 		}
+	}
+}
+
+// wait is one wait for a task.
+type wait struct {
+	Watcher
+
+	began time.Time
+	// isMet: the sidecar has answered.
+	isMet bool
+}
+
+// insist makes a request until the sidecar takes it.
+func (w *wait) insist(ctx context.Context, request func() error) error {
+	for tries, next := 0, firstPoll; ; tries, next = tries+1, min(next*pollGrowthBy, rarestPoll) {
+		err := request()
+		var told *Error
+		switch {
+		case err == nil:
+			w.isMet = true
+			return nil
+		case ctx.Err() != nil:
+			return stillRuns(ctx)
+		case !errors.As(err, &told) || !told.mayPass() || told.isAway && !w.isMet && time.Since(w.began) >= firstContact:
+			return err
+		}
+		w.isMet = w.isMet || !told.isAway
+		if tries == 0 && w.Away != nil {
+			w.Away(told)
+		}
+		after, _ := number(told.Data, "retryAfterMs")
+		if err := sleep(ctx, min(max(next, time.Duration(after)*time.Millisecond), longestPoll)); err != nil {
+			return err
+		}
+	}
+}
+
+// mayPass reports whether the request may succeed later, without a change of it.
+func (e *Error) mayPass() bool {
+	return e.isAway || e.Code == errmap.Unavailable || e.Code == errmap.RateLimited
+}
+
+// sleep is a pause between two requests about a task that runs.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return stillRuns(ctx)
 	}
 }
 
