@@ -46,8 +46,8 @@ type Options struct {
 	Hanging int
 }
 
-// settings let a backend that changes be seen in each second, and keep the log of calls out of the figures.
-const settings = "catalog: {refresh_interval: 1s}\nlog: {calls: 'off'}\n"
+// settings let a backend that changes be seen in each second, have the slow one reach its share of the slots, and keep the log of calls out of the figures.
+const settings = "catalog: {refresh_interval: 1s}\nlimits: {max_concurrent_calls: 200, max_queued_calls: 50}\nlog: {calls: 'off'}\n"
 
 // payload is that of small calls: about 170 bytes of JSON.
 const payload = 36
