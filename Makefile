@@ -214,6 +214,10 @@ bench-watched: ## Compare the CPU time of a call with that while a console is op
 bench-large: ## Measure calls of up to 16 MB: CPU of a byte, two shapes of 256 KB, the memory of fifty callers of 3.3 MB (a minute and a half)
 	cd bench && go run . large $(BENCHFLAGS)
 
+.PHONY: bench-backends
+bench-backends: ## Measure calls, lists and memory of fifty backends, with a dead, a slow, a changing and a refusing one, beside one alone (three minutes)
+	cd bench && go run . backends $(BENCHFLAGS)
+
 .PHONY: bench-streams
 bench-streams: ## Measure messages of typed streams beside an empty stream proxy, and the memory of a thousand open streams (a minute and a half)
 	cd bench && go run . streams $(BENCHFLAGS)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -22,13 +23,16 @@ import (
 type common struct {
 	binary       string // "" builds one
 	write, check bool
+	page         string // the document of its figures, from the root; "" is bench/README.md
 }
+
+func (c *common) document() string { return cmp.Or(c.page, "bench/README.md") }
 
 func (c *common) flags(name string, stderr io.Writer) *flag.FlagSet {
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&c.binary, "sidecar", "", "measure this `binary` instead of building one")
-	flags.BoolVar(&c.write, "write", false, "write the figures into bench/README.md")
+	flags.BoolVar(&c.write, "write", false, "write the figures into "+c.document())
 	flags.BoolVar(&c.check, "check", false, "exit with 1 if a goal is missed")
 	return flags
 }
@@ -106,7 +110,7 @@ func (c *common) publish(s *site, target, figures string, missed []string, stdou
 		return fmt.Errorf("print: %w", err)
 	}
 	if c.write {
-		if err := report.SectionOf(target).Write(filepath.Join(s.root, "bench", "README.md"), figures); err != nil {
+		if err := report.SectionOf(target).Write(filepath.Join(s.root, c.document()), figures); err != nil {
 			return err
 		}
 	}

@@ -68,6 +68,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 // commands are what the first argument may name; without one, the sidecar's footprint and edges are measured.
 func commands() map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return map[string]func(context.Context, []string, io.Writer, io.Writer) error{
+		"backends":  commandBackends,
 		"callfiles": commandCallFiles,
 		"e2e":       commandE2E,
 		"large":     commandLarge,

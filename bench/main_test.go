@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case roleBench:
 			os.Exit(run(os.Args[2:], os.Stdout, os.Stderr))
-		case peer.RoleBackend, peer.RoleProxy, peer.RoleSubject, peer.RoleFloor, peer.RoleRefusal, peer.RoleGRPCProxy, peer.RoleStreamProxy:
+		case peer.RoleBackend, peer.RoleProxy, peer.RoleSubject, peer.RoleFloor, peer.RoleRefusal, peer.RoleGRPCProxy, peer.RoleStreamProxy, peer.RoleFleet:
 			os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 		}
 	}
@@ -132,9 +132,10 @@ func TestTheHarness(t *testing.T) {
 		}
 	})
 	for command, rows := range map[string][]string{
-		"latency": {"\n| `direct` | ", "\n| `mcp` | ", "\n| `proxy` | ", "\n| memory (VmRSS), idle"},
-		"streams": {"\n| client | 200 | ", "\n| server | 16384 | ", "\n| bidi | 200 | ", "\n| ping-pong | 16384 | ", "open streams at rest: "},
-		"soak":    {"\n| before, idle | ", "\n| errors and wrong answers | none | none of ", "\n| idle again | "},
+		"backends": {"4 of 8 backends are odd", "\n| a call, p50 µs | ", "\n| memory in use, MB | ", "\n| tools of the backends that are called | 5.00 | 20.0 | 4.00 | 20.0 | 1.00 | "},
+		"latency":  {"\n| `direct` | ", "\n| `mcp` | ", "\n| `proxy` | ", "\n| memory (VmRSS), idle"},
+		"streams":  {"\n| client | 200 | ", "\n| server | 16384 | ", "\n| bidi | 200 | ", "\n| ping-pong | 16384 | ", "open streams at rest: "},
+		"soak":     {"\n| before, idle | ", "\n| errors and wrong answers | none | none of ", "\n| idle again | "},
 	} {
 		t.Run(command, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
@@ -244,7 +245,8 @@ func TestCommandLinesThatSayNothingSensible(t *testing.T) {
 		{"e2e", "-no-such-flag"}, {"e2e", "word"}, {"e2e", "-subjects", "unknown"}, {"e2e", "-subjects", "other"}, {"e2e", "-sizes", "huge"},
 		{"latency", "word"}, {"latency", "-rate", "0"}, {"latency", "-rate", "NaN"}, {"latency", "-rounds", "0"}, {"latency", "-crowd", "0"}, {"latency", "-window", "0s"},
 		{"soak", "word"}, {"soak", "-duration", "0s"}, {"soak", "-duration", "3h"}, {"soak", "-every", "1ms"}, {"soak", "-every", "1h"}, {"soak", "-share", "0"},
-		{"soak", "-share", "NaN"}, {"soak", "-callers", "0"}, {"soak", "-capacity", "0s"},
+		{"soak", "-share", "NaN"}, {"backends", "word"}, {"backends", "-backends", "4"}, {"backends", "-backends", "101"}, {"backends", "-callers", "0"}, {"backends", "-rounds", "0"}, {"backends", "-hanging", "-1"},
+		{"soak", "-callers", "0"}, {"soak", "-capacity", "0s"},
 		{"e2e", "-callers", "0"}, {"e2e", "-crowd", "5000"}, {"e2e", "-rounds", "-1"}, {"e2e", "-window", "0s"}, {"e2e", "-longest", "1ms"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {

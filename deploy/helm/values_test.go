@@ -240,6 +240,7 @@ func TestBadValues(t *testing.T) {
 			`nats: {enabled: true, antiAffinity: none}`:                  {"/antiAffinity", "value must be one of 'required', 'preferred'"},
 			`dashboard: {enabled: true}`:                                 {"additional properties 'dashboard' not allowed"},
 			`injector: {resources: {limits: {memory: much}}}`:            {"/injector/resources/limits/memory", "'much' does not match pattern"},
+			`injector: {resources: {limits: {memory: 128000K}}}`:         {"/injector/resources/limits/memory", "'128000K' does not match pattern"},
 		},
 		"outrigger-sidecar": {
 			`portt: 1`:                             {"additional properties 'portt' not allowed"},

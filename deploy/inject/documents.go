@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
+	k8syaml "sigs.k8s.io/yaml"
 )
 
 const (
@@ -77,19 +79,38 @@ func (i *Injector) Documents(text []byte, o Manifest) ([]byte, []Result, error) 
 	return bytes.Join(chunks, nil), results, nil
 }
 
-// split cuts a text before each line that begins a document. Joined, the parts
-// are the text again.
+// split cuts a text before each line that begins a document, with the directives before it, and behind each that ends one. Joined,
+// the parts are the text again.
 func split(text []byte) [][]byte {
 	var out [][]byte
 	start, at := 0, 0
-	for line := range bytes.Lines(text) {
-		if rest, ok := bytes.CutPrefix(line, []byte("---")); ok && at > start && (len(rest) == 0 || strings.ContainsRune(" \t\r\n", rune(rest[0]))) {
-			out = append(out, text[start:at])
-			start = at
+	directives := false
+	cut := func(here int) {
+		if here > start {
+			out = append(out, text[start:here])
+			start = here
 		}
+		directives = false
+	}
+	for line := range bytes.Lines(text) {
+		switch {
+		case marks(line, "..."):
+			cut(at + len(line))
+		case marks(line, "---") && !directives:
+			cut(at)
+		case line[0] == '%' && at == start:
+			directives = true
+		}
+		directives = directives && !marks(line, "---")
 		at += len(line)
 	}
 	return append(out, text[start:])
+}
+
+// marks reports whether a line begins or ends a document.
+func marks(line []byte, mark string) bool {
+	rest, ok := bytes.CutPrefix(line, []byte(mark))
+	return ok && (len(rest) == 0 || strings.ContainsRune(" \t\r\n", rune(rest[0])))
 }
 
 // workload is a pod template in a document.
@@ -114,6 +135,9 @@ func workloads(object map[string]any, at []string) []workload {
 		"ReplicaSet": {"spec", "template"}, "ReplicationController": {"spec", "template"}, "Job": {"spec", "template"},
 		"CronJob": {"spec", "jobTemplate", "spec", "template"},
 	}[kind]
+	if group, _ := object["apiVersion"].(string); ok && group != "" && group != "v1" && !strings.HasPrefix(group, "apps/") && !strings.HasPrefix(group, "batch/") {
+		return nil // the Job of another API, such as Volcano's
+	}
 	if ok {
 		w.path = append(slices.Clone(at), inner...)
 		return []workload{w}
@@ -218,18 +242,27 @@ func (i *Injector) putIn(chunk []byte, w workload, spaces map[string]Namespace, 
 	return chunk, d, nil
 }
 
-// podAt reads the pod at a path of a document.
+// podAt reads the pod at a path of a document, as kubectl does: yes is true, and 8080 as a key is text.
 func podAt(chunk []byte, path []string) (*corev1.Pod, error) {
-	tree, err := treeAt(chunk, path)
+	text, err := k8syaml.YAMLToJSON(chunk)
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(tree)
-	if err != nil {
-		return nil, err
+	for n, name := range path {
+		if text, err = member(text, name); err != nil || text == nil {
+			return nil, fmt.Errorf("%s is missing", strings.Join(path[:n+1], "."))
+		}
 	}
 	pod := new(corev1.Pod)
 	if err := json.Unmarshal(text, pod); err != nil {
+		var mismatch *json.UnmarshalTypeError
+		if errors.As(err, &mismatch) {
+			hint := ""
+			if mismatch.Type.Kind() == reflect.String {
+				hint = "; write it in quotes"
+			}
+			return nil, fmt.Errorf("%s: a %s where a %s is needed%s", strings.Join(append(slices.Clone(path), mismatch.Field), "."), mismatch.Value, mismatch.Type, hint)
+		}
 		return nil, fmt.Errorf("%s: %w", strings.Join(path, "."), err)
 	}
 	if len(pod.Spec.Containers) == 0 {
@@ -238,29 +271,18 @@ func podAt(chunk []byte, path []string) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-func treeAt(chunk []byte, path []string) (any, error) {
-	var tree any
-	if err := yaml.Unmarshal(chunk, &tree); err != nil {
-		return nil, err
-	}
-	for _, name := range path {
-		switch here := tree.(type) {
-		case map[string]any:
-			tree = here[name]
-		case []any:
-			n, err := strconv.Atoi(name)
-			if err != nil || n >= len(here) {
-				return nil, fmt.Errorf("%s is missing", strings.Join(path, "."))
-			}
-			tree = here[n]
-		default:
-			tree = nil
+// member is an entry of a map or an element of a list, nil where there is none.
+func member(text json.RawMessage, name string) (json.RawMessage, error) {
+	if n, err := strconv.Atoi(name); err == nil {
+		var list []json.RawMessage
+		if err := json.Unmarshal(text, &list); err != nil || n >= len(list) {
+			return nil, err
 		}
+		return list[n], nil
 	}
-	if tree == nil {
-		return nil, fmt.Errorf("%s is missing", strings.Join(path, "."))
-	}
-	return tree, nil
+	var entries map[string]json.RawMessage
+	err := json.Unmarshal(text, &entries)
+	return entries[name], err
 }
 
 // takeOut undoes an injection, as its mark says. Without a mark nothing happens. It returns

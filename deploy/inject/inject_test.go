@@ -181,6 +181,69 @@ func TestChangedSince(t *testing.T) {
 	}
 }
 
+// TestForms: YAML that people write in other ways keeps all that it has, or is refused with what to do.
+func TestForms(t *testing.T) {
+	t.Parallel()
+	const (
+		head = "kind: Pod\nmetadata:\n  name: shop\n"
+		spec = "spec:\n"
+		app  = "  containers:\n  - name: app\n    image: shop\n    ports:\n    - containerPort: 7000\n"
+		flow = "  volumes: [{name: data, emptyDir: {}}]\n"
+	)
+	for name, tc := range map[string]struct {
+		text string
+		// keeps is in the injected text, and in that without the sidecar; fault is in the error.
+		keeps, fault string
+		// anew: the document has a list in flow style, so that it is rendered anew.
+		anew bool
+	}{
+		"lines with CR":                       {text: strings.ReplaceAll(head+spec+app, "\n", "\r\n"), keeps: "kind: Pod\r\n"},
+		"lines with CR, flow style":           {text: strings.ReplaceAll("---\n"+head+spec+flow+app, "\n", "\r\n"), keeps: "---\r\nkind: Pod\r\n", anew: true},
+		"a document behind an end":            {text: head + spec + flow + app + "...\nkind: ConfigMap\nmetadata: {name: shop}\n", keeps: "...\nkind: ConfigMap\nmetadata: {name: shop}\n", anew: true},
+		"a directive":                         {text: "%YAML 1.1\n---\n" + head + spec + flow + app, keeps: "%YAML 1.1\n---\nkind: Pod\n", anew: true},
+		"an explicit key":                     {text: head + spec + strings.Replace(app, "containers:", "? containers\n  :", 1), keeps: "containers:", anew: true},
+		"a tag of a list":                     {text: head + spec + "  volumes: !!seq\n  - name: data\n    emptyDir: {}\n" + app, keeps: "- name: data", anew: true},
+		"yes, and a number as a key":          {text: head + "  labels:\n    8080: \"yes\"\n" + spec + "  shareProcessNamespace: yes\n" + app, keeps: "8080: \"yes\"\n"},
+		"a merge key for what is not changed": {text: "base: &base {restartPolicy: Always}\n" + head + spec + "  <<: *base\n" + app, keeps: "<<: *base\n"},
+		"a merge key for volumes":             {text: "base: &base\n  volumes: [{name: data, emptyDir: {}}]\n" + head + spec + "  <<: *base\n" + app, fault: "spec.volumes is from a YAML merge key (<<); write it out"},
+		"an annotation without quotes":        {text: head + "  annotations: {outrigger.dev/port: 7000}\n" + spec + app, fault: "metadata.annotations: a number where a string is needed; write it in quotes"},
+		"a Job of another API":                {text: "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec: {tasks: []}\n---\n" + head + spec + app, keeps: "spec: {tasks: []}\n---\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := injector(t)
+			got, results, err := i.Documents([]byte(tc.text), Manifest{All: true})
+			if tc.fault != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.fault) {
+					t.Errorf("%v, want %q\n%s", err, tc.fault, got)
+				}
+				return
+			}
+			if err != nil || len(results) != 1 || results[0].Decision.Outcome != Injected {
+				t.Fatalf("%+v, %v", results, err)
+			}
+			if bytes.Contains([]byte(tc.text), []byte("\r")) && bytes.Count(got, []byte("\n")) != bytes.Count(got, []byte("\r\n")) {
+				t.Errorf("some lines end without CR:\n%q", got)
+			}
+			back, _, err := i.Documents(got, Manifest{Remove: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range [][]byte{got, back} {
+				if !bytes.Contains(text, []byte(tc.keeps)) {
+					t.Errorf("%q is lost:\n%s", tc.keeps, text)
+				}
+			}
+			if diff := cmp.Diff(tc.text, string(back)); diff != "" && !tc.anew {
+				t.Errorf("taken out (-original +now):\n%s", diff)
+			}
+			if before, after := content([]byte(tc.text)), content(back); before != after {
+				t.Errorf("taken out (-original +now):\n%s", cmp.Diff(before, after))
+			}
+		})
+	}
+}
+
 // TestBounds: a document that would take minutes is refused, and one with other objects is not.
 func TestBounds(t *testing.T) {
 	t.Parallel()

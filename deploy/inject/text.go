@@ -104,9 +104,12 @@ func insert(chunk []byte, node *yaml.Node, key string, fresh *yaml.Node) ([]byte
 		return nil, err
 	}
 	offset, indent := place(chunk, node)
+	if !opensLine(chunk, node, offset) {
+		return nil, errRewrite
+	}
 	var b bytes.Buffer
 	b.Write(chunk[:offset])
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(string(endLines(chunk, text))) {
 		b.WriteString(line)
 		b.WriteString(strings.Repeat(" ", indent))
 	}
@@ -120,6 +123,23 @@ func place(chunk []byte, node *yaml.Node) (offset, column int) {
 		return offsetOf(chunk, node), node.Column - 1
 	}
 	return offsetOf(chunk, node.Content[0]), node.Content[0].Column - 1
+}
+
+// opensLine reports whether lines may be inserted before the first entry of a map or list: it has no tag, and its key no question mark.
+func opensLine(chunk []byte, node *yaml.Node, offset int) bool {
+	if node.Kind == yaml.SequenceNode {
+		return offset < len(chunk) && chunk[offset] == '-'
+	}
+	line := chunk[bytes.LastIndexByte(chunk[:offset], '\n')+1 : offset]
+	return !bytes.ContainsRune(line, '?')
+}
+
+// endLines ends the lines of a text as those of a document end.
+func endLines(chunk, text []byte) []byte {
+	if first := bytes.IndexByte(chunk, '\n'); first < 1 || chunk[first-1] != '\r' {
+		return text
+	}
+	return bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))
 }
 
 // offsetOf is where a node begins. Before it, a line has blanks and dashes only, or
@@ -221,6 +241,9 @@ func walk(document *yaml.Node, path []string) (node *yaml.Node, missing []string
 			continue
 		}
 		at := entry(node, name)
+		if at < 0 && merges(node, name) {
+			return nil, nil, fmt.Errorf("line %d: %s is from a YAML merge key (<<); write it out", node.Line, strings.Join(path[:n+1], "."))
+		}
 		if at < 0 {
 			return node, path[n:], nil
 		}
@@ -237,6 +260,16 @@ func single(node *yaml.Node, path []string) error {
 	return nil
 }
 
+// merges reports whether a merge key gives a map that entry: an entry beside it would take its place.
+func merges(node *yaml.Node, key string) bool {
+	var all map[string]yaml.Node
+	if entry(node, "<<") < 0 || node.Decode(&all) != nil {
+		return false
+	}
+	_, found := all[key]
+	return found
+}
+
 // entry is the index of a key in a map, or -1.
 func entry(node *yaml.Node, key string) int {
 	if node.Kind != yaml.MappingNode {
@@ -250,16 +283,28 @@ func entry(node *yaml.Node, key string) int {
 	return -1
 }
 
-// rewrite renders a document anew, behind the line that begins it.
+// rewrite renders a document anew, between the lines that begin and end it.
 func rewrite(chunk []byte, root *yaml.Node) ([]byte, error) {
 	text, err := encode(root)
 	if err != nil {
 		return nil, err
 	}
-	if bytes.HasPrefix(chunk, []byte("---")) {
-		return slices.Concat([]byte("---\n"), text), nil
+	var head, tail []byte
+	begun := false
+	for line := range bytes.Lines(chunk) {
+		switch {
+		case line[0] == '%' && !begun:
+			head = append(head, line...)
+		case marks(line, "---"):
+			head = append(head, endLines(chunk, []byte("---\n"))...)
+			begun = true
+		case marks(line, "..."):
+			tail = line
+		default:
+			begun = true
+		}
 	}
-	return text, nil
+	return slices.Concat(head, endLines(chunk, text), tail), nil
 }
 
 func encode(node *yaml.Node) ([]byte, error) {

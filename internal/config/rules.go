@@ -392,8 +392,11 @@ func (d *draft) checkOnlyBackend(b *configv1.Backend) {
 
 // checkBackend checks one of several backends by itself.
 func (d *draft) checkBackend(path string, b *configv1.Backend, timeout *durationpb.Duration) {
-	if b.GetName() == "" {
+	switch b.GetName() {
+	case "":
 		d.judge(path+".name", "must be set: probes, metrics and logs name the backend by it")
+	case "any", "all":
+		d.judge(path+".name", "is a word of ready_backends: choose another name")
 	}
 	if b.GetPolicy() != nil && b.GetPolicy().MaxCost != nil {
 		d.judge(path+".policy.max_cost", "is one for all rules: set access.policy.max_cost")

@@ -47,6 +47,7 @@ func TestSense(t *testing.T) {
 		{"several backends, and the demo", config.Serve, "backends: [{name: a, url: 'grpc://127.0.0.1:1'}]", "--demo", "--demo: brings its own backend: remove it, or backends"},
 		{"several backends, and one", config.Serve, "backends: [{name: a, url: 'grpc://127.0.0.1:1'}]", "--backend grpc://127.0.0.1:2", "--backend: set backend (--backend) or backends, not both"},
 		{"a backend without a name", config.Serve, "backends: [{url: 'grpc://127.0.0.1:1'}]", "", "sidecar.yaml:1:12: backends[0].name: must be set: probes, metrics and logs"},
+		{"a backend with a name that readiness has", config.Serve, "backends: [{name: any, url: 'grpc://127.0.0.1:1'}]", "", "sidecar.yaml:1:19: backends[0].name: is a word of ready_backends: choose another name"},
 		{"a backend without a URL", config.Serve, "backends: [{name: a}]", "", "backends[0].url: must be set, such as"},
 		{"two backends of a name", config.Serve, "backends: [{name: a, url: 'grpc://127.0.0.1:1'}, {name: a, url: 'grpc://127.0.0.1:2'}]", "", "backends: two backends have the same name"},
 		{"a backend with a password in its URL", config.Serve, "backends: [{name: a, url: 'grpc://u:hunter2@h'}, {name: b, url: 'hunter2@h:1'}]", "", "backends[1].url: must be a URL with one of the schemes"},

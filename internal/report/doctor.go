@@ -105,7 +105,7 @@ func (d *doctor) examine(ctx context.Context) {
 			continue
 		}
 		for _, text := range one.Offered(ctx, cat.OfBackend(one.Name)) {
-			d.fail(upstream.FixOffered, "%s", text)
+			d.fail(one.FixOffered(), "%s", text)
 		}
 	}
 	d.comments(cat.Tools())

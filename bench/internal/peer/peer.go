@@ -32,10 +32,12 @@ const (
 	RoleStreamProxy = "serve-stream-proxy"
 	// RoleSink takes exports of telemetry and keeps nothing.
 	RoleSink = "serve-sink"
+	// RoleFleet is a backend of each kind that its arguments name.
+	RoleFleet = "serve-fleet"
 )
 
 // ErrUsage tells that a role lacks its arguments.
-var ErrUsage = errors.New("serve-backend takes at most a rate, serve-proxy needs the backend's address and methods, serve-grpc-proxy the backend's address and a method, serve-stream-proxy the backend's address, serve-subject a kind and the backend's address, serve-floor all three")
+var ErrUsage = errors.New("serve-backend takes at most a rate, serve-fleet needs kinds of backends, serve-proxy needs the backend's address and methods, serve-grpc-proxy the backend's address and a method, serve-stream-proxy the backend's address, serve-subject a kind and the backend's address, serve-floor all three")
 
 // Main plays the role that args name, until SIGTERM, and reports whether they named one. It writes the address that it
 // listens on as one line to stdout.
@@ -59,6 +61,8 @@ func Main(args []string, stdout io.Writer) (bool, error) {
 		return true, serveRefusal(ctx, stdout)
 	case RoleSink:
 		return true, serveSink(ctx, stdout)
+	case RoleFleet:
+		return true, serveFleet(ctx, stdout, args[1:])
 	case RoleProxy:
 		if len(args) < 3 {
 			return true, ErrUsage

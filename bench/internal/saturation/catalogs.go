@@ -5,11 +5,7 @@ package saturation
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -27,9 +23,6 @@ const (
 	grownServices    = 458
 	vastServices     = 567
 )
-
-// catalogWait bounds how long another catalog takes to be in use.
-const catalogWait = 30 * time.Second
 
 // catalogs measures what large catalogs cost, once in every round and for each build. CPU time is that of the process, so
 // that another one beside it changes little.
@@ -116,7 +109,7 @@ func (m *measurement) grown(ctx context.Context, binary, backend string, p *repo
 		if err := syscall.Kill(s.PID(), syscall.SIGHUP); err != nil {
 			return fmt.Errorf("reload: %w", err)
 		}
-		if err := awaitTools(ctx, s.Admin, tools+1); err != nil {
+		if err := s.AwaitTools(ctx, tools+1); err != nil {
 			return err
 		}
 		after, err := s.CPU()
@@ -134,34 +127,4 @@ func (m *measurement) grown(ctx context.Context, binary, backend string, p *repo
 		m.say("one more file: %v of CPU, at most %.1f MB", (after - before).Round(time.Millisecond), float64(memory.Peak)/1e6)
 		return nil
 	})
-}
-
-// awaitTools asks the metrics until they count so many tools.
-func awaitTools(ctx context.Context, admin string, want int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, catalogWait, fmt.Errorf("there is no catalog of %d tools after %v", want, catalogWait))
-	defer cancel()
-	line := "outrigger_catalog_tools " + strconv.Itoa(want) + "\n"
-	for {
-		text, err := metricsOf(ctx, admin)
-		if err == nil && strings.Contains(text, line) {
-			return nil
-		}
-		if !pause(ctx, 50*time.Millisecond) {
-			return context.Cause(ctx)
-		}
-	}
-}
-
-func metricsOf(ctx context.Context, admin string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/metrics", http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = res.Body.Close() }()
-	text, err := io.ReadAll(res.Body)
-	return string(text), err
 }

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +26,9 @@ const (
 	startTimeout = 30 * time.Second
 	// pollEvery is the resolution of the time to /readyz.
 	pollEvery = time.Millisecond
+	// catalogWait bounds how long another catalog takes to be in use; the metrics are read every catalogEvery.
+	catalogWait  = 30 * time.Second
+	catalogEvery = 50 * time.Millisecond
 )
 
 // Sidecar is a running sidecar that is ready. Its owner stops it.
@@ -126,6 +130,46 @@ func (s *Sidecar) awaitReady(ctx context.Context, admin string) error {
 			return errors.Join(ErrNotReady, s.Failure("start"), ctx.Err())
 		}
 	}
+}
+
+// AwaitTools asks the metrics until they count at least so many tools.
+func (s *Sidecar) AwaitTools(ctx context.Context, want int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, catalogWait, fmt.Errorf("there is no catalog of %d tools after %v", want, catalogWait))
+	defer cancel()
+	tick := time.NewTicker(catalogEvery)
+	defer tick.Stop()
+	for {
+		if got, err := s.Tools(ctx); err == nil && got >= want {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-s.Done():
+			return s.Failure("load tools")
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Tools is how many tools the metrics count.
+func (s *Sidecar) Tools(ctx context.Context) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Admin+"/metrics", http.NoBody)
+	if err != nil {
+		return 0, fmt.Errorf("metrics: %w", err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, fmt.Errorf("metrics: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, fmt.Errorf("metrics: %w", err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\noutrigger_catalog_tools ")
+	line, _, _ := strings.Cut(rest, "\n")
+	return strconv.Atoi(line)
 }
 
 func isReady(ctx context.Context, transport http.RoundTripper, url string) bool {

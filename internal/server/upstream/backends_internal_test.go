@@ -3,11 +3,58 @@
 package upstream
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/server/lifecycle"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
+
+// TestFixesOfOneOfSeveralBackends: a fix is in the entry of the backend, since flags are for the only one and are refused.
+func TestFixesOfOneOfSeveralBackends(t *testing.T) {
+	t.Parallel()
+	target, err := backend.ParseTarget("grpc://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := backend.New(target, backend.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	only := Diagnoser{Client: client}
+	shop := only
+	shop.Name = "shop"
+	failed := errors.New("it failed")
+	before, after := []string{only.FixOffered()}, []string{shop.FixOffered()}
+	for _, f := range []backend.Fault{
+		backend.FaultUnknownHost, backend.FaultRefused, backend.FaultNoAnswer, backend.FaultHungUp, backend.FaultNeedsTLS, backend.FaultNoTLS, backend.FaultAuthority,
+		backend.FaultName, backend.FaultExpired, backend.FaultCertificate, backend.FaultClientCertificate, backend.FaultNoHTTP2, backend.FaultWebServer, backend.FaultNotRPC,
+		backend.FaultCredentials, backend.FaultForbidden, backend.FaultNotServed, backend.FaultUnknown,
+	} {
+		d := only.faultDiagnosis(f, failed)
+		before, after = append(before, d.Fix), append(after, shop.inEntry(d.Fix, " in the entry shop of backends"))
+		if what := shop.inEntry(d.What, ""); strings.Contains(what, "--") {
+			t.Errorf("%v: %s", f, what)
+		}
+	}
+	for _, err := range []error{
+		fmt.Errorf("load: %w", &source.FetchError{}), &backend.InvalidAnswerError{}, source.ErrUndescribed, catalog.ErrEmpty, source.ErrNoServices,
+	} {
+		before, after = append(before, only.Diagnose(t.Context(), err).Fix), append(after, shop.Diagnose(t.Context(), err).Fix)
+	}
+	for i, fix := range after {
+		own := strings.NewReplacer("--include and --exclude", "", "with --exclude", "").Replace(fix) // those of all backends
+		isOurs := strings.Contains(before[i], "--backend") || strings.Contains(before[i], "--descriptors") || strings.Contains(before[i], "--native")
+		if strings.Contains(own, "--") || isOurs != strings.HasSuffix(fix, " in the entry shop of backends") {
+			t.Errorf("%s\nbecomes %s", before[i], fix)
+		}
+	}
+}
 
 func TestReadinessOfBackends(t *testing.T) {
 	t.Parallel()

@@ -68,6 +68,37 @@ func (a Diagnoser) Failed(err error) error {
 // Diagnose finds out why the backend cannot be used. It may ask the port what it
 // speaks, which takes some seconds at most.
 func (a Diagnoser) Diagnose(ctx context.Context, err error) Diagnosis {
+	d := a.diagnose(ctx, err)
+	d.What, d.Fix = a.inEntry(d.What, ""), a.inEntry(d.Fix, " in the entry "+a.Name+" of backends")
+	return d
+}
+
+// FixOffered is what to do about descriptors that the backend does not serve.
+func (a Diagnoser) FixOffered() string {
+	return a.inEntry("pass the descriptors of the version that runs, correct --backend, or omit the service with --exclude", " in the entry "+a.Name+" of backends")
+}
+
+// inEntry has a text name the settings of one of several backends, where the only one has flags, and where they are.
+func (a Diagnoser) inEntry(text, where string) string {
+	if a.Name == "" {
+		return text
+	}
+	if url, ok := strings.CutPrefix(text, "--backend "); ok && strings.Contains(url, "://") {
+		return "set url: " + url + where
+	}
+	out := strings.NewReplacer(
+		"--backend-token-file FILE", "credentials.token_file", "--backend-header-file FILE", "metadata.static_file", "backend.metadata.static", "metadata.static",
+		"--backend-ca FILE", "tls.ca_file", "--backend-ca", "tls.ca_file", "--backend-server-name NAME", "tls.server_name", "--backend-server-name", "tls.server_name",
+		"--backend-uris", "tls.server_uris", "--backend-cert FILE and --backend-key FILE", "tls.cert_file and tls.key_file",
+		"then --descriptors api.binpb", "then descriptors: [api.binpb]", "--descriptors", "descriptors", "--native off", `native: "off"`, "--backend", "the url",
+	).Replace(text)
+	if out == text {
+		return text
+	}
+	return out + where
+}
+
+func (a Diagnoser) diagnose(ctx context.Context, err error) Diagnosis {
 	var build *catalog.BuildError
 	var fetch *source.FetchError
 	var answer *backend.InvalidAnswerError

@@ -125,13 +125,14 @@ func (l *link) compare(ctx context.Context) {
 	}
 	asking, cancel := context.WithTimeout(ctx, linkCompare)
 	defer cancel()
-	found := l.Diagnoser().Offered(asking, now)
+	diagnoser := l.Diagnoser()
+	found := diagnoser.Offered(asking, now)
 	if ctx.Err() != nil {
 		return
 	}
 	for _, text := range found {
 		if !slices.Contains(l.differences, text) {
-			l.opts.Log.Warn("descriptors differ from the backend", zap.String("warning", text), zap.String("fix", FixOffered))
+			l.opts.Log.Warn("descriptors differ from the backend", zap.String("warning", text), zap.String("fix", diagnoser.FixOffered()))
 		}
 	}
 	l.compared, l.differences = now, found
@@ -476,9 +477,6 @@ const (
 	// unknownMethod is a method that no service has.
 	unknownMethod = "OutriggerAsksWhetherTheServiceIsHere"
 )
-
-// FixOffered is what to do about descriptors that the backend does not serve.
-const FixOffered = "pass the descriptors of the version that runs, correct --backend, or omit the service with --exclude"
 
 // Offered compares the services of a catalog of descriptor files with what the backend
 // serves, and names what differs, one line each. Where the backend reflects, its
