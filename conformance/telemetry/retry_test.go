@@ -14,7 +14,7 @@ import (
 )
 
 // TestARetryThatSucceeds: each attempt has its own span in the call, of which the last has the service below it. A
-// connection may be made just in time for the first attempt; then another call is made.
+// connection may be made just in time for the first attempt, or too late for the last one; then another call is made.
 func TestARetryThatSucceeds(t *testing.T) {
 	r := newRig(t)
 	w := dialHTTP(t, r.serve(t), "/mcp", caller.Modern)
@@ -29,7 +29,11 @@ func TestARetryThatSucceeds(t *testing.T) {
 		}()
 		testkit.Receive(t, "a connection that fails", r.relay.Refused())
 		r.relay.Mend(t)
-		if got := <-done; !strings.Contains(got, `"two"`) {
+		got := <-done
+		if strings.Contains(got, "UNAVAILABLE") {
+			continue
+		}
+		if !strings.Contains(got, `"two"`) {
 			t.Fatalf("got %s", got)
 		}
 		if attempts := r.attempts(t, o.message); len(attempts) > 1 {

@@ -17,6 +17,9 @@ import (
 
 	"connectrpc.com/connect"
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -147,6 +150,12 @@ func newClient(tb testing.TB, target string, o Options) *Client {
 	}
 	tb.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// patient are options for a backend that answers: on a busy machine, a probe may take longer than by default, after which another
+// protocol is tried.
+func patient(tls *configv1.BackendTls) Options {
+	return Options{Config: &configv1.Backend{Tls: tls, ProbeTimeout: durationpb.New(time.Minute)}, AttemptTimeout: time.Minute}
 }
 
 // unary mounts fn as procedure, for every protocol.

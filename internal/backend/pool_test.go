@@ -14,7 +14,6 @@ import (
 
 	"connectrpc.com/connect"
 	"connectrpc.com/grpcreflect"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
@@ -46,10 +45,11 @@ func TestParallelCalls(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			var p *remote
-			o := Options{MaxConns: tc.limit}
+			o := patient(nil)
+			o.MaxConns = tc.limit
 			if tc.tls {
 				p = serveOver(t, a, healthMux(), onLoopback(), true, true, false)
-				o.Config = &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.File}}
+				o.Config.Tls = &configv1.BackendTls{CaFile: a.File}
 			} else {
 				p = servePeer(t, healthMux(), clearProtocols(true, true))
 			}
@@ -144,7 +144,7 @@ func TestCloseEndsEverything(t *testing.T) {
 			reached <- struct{}{}
 			<-r.Context().Done()
 		}), clearProtocols(true, true))
-		c := newClient(t, p.url, Options{Config: &configv1.Backend{ProbeTimeout: durationpb.New(time.Minute)}, AttemptTimeout: time.Minute})
+		c := newClient(t, p.url, patient(nil))
 		probe := make(chan error, 1)
 		go func() { probe <- c.Probe(t.Context()) }()
 		<-reached

@@ -16,9 +16,7 @@ import (
 
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
-	"google.golang.org/protobuf/types/known/durationpb"
 
-	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -298,7 +296,7 @@ func TestSearchOutlivesItsFirstCaller(t *testing.T) {
 		}
 		inner.ServeHTTP(w, r)
 	}), clearProtocols(true, true))
-	c := newClient(t, p.url, Options{Config: &configv1.Backend{ProbeTimeout: durationpb.New(time.Minute)}, AttemptTimeout: time.Minute})
+	c := newClient(t, p.url, patient(nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan error, 1)
 	go func() { first <- c.Probe(ctx) }()

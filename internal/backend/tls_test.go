@@ -95,7 +95,7 @@ func TestTLSRefusals(t *testing.T) {
 		for _, scheme := range []string{"grpcs", "connect+https", "https"} {
 			t.Run(tc.name+" "+scheme, func(t *testing.T) {
 				t.Parallel()
-				c := newClient(t, tc.peer.as(scheme), Options{Config: &configv1.Backend{Tls: tc.tls}})
+				c := newClient(t, tc.peer.as(scheme), patient(tc.tls))
 				_, err := c.Call(t.Context(), echoProcedure, nil, nil)
 				if tc.ok {
 					if err != nil {

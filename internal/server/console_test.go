@@ -24,6 +24,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1/adminv1connect"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
@@ -221,15 +222,10 @@ func TestWatchOfOperators(t *testing.T) {
 		t.Errorf("one more: %v", stream.Err())
 	}
 	cancel()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	testkit.Until(t, "a place comes back", func() bool {
 		again, err := api.Watch(t.Context(), request)
-		if err == nil && again.Receive() {
-			break // places come back
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no place came back: %v, %v", err, again.Err())
-		}
-	}
+		return err == nil && again.Receive()
+	})
 }
 
 // TestActionsOfOperators changes trust and the catalog, and leaves a line in the audit trail for each.
@@ -252,15 +248,16 @@ func TestActionsOfOperators(t *testing.T) {
 		t.Errorf("%v, %v", fresh, err)
 	}
 	kinds := map[string]int{}
-	for deadline := time.Now().Add(20 * time.Second); kinds["trust"] == 0 || kinds["refresh"] != 1; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) { // no one waits for the lines of changes
-			t.Fatalf("%v", kinds)
-		}
+	testkit.Try(t, "the lines of both changes, which are written later", func() error {
 		clear(kinds)
 		for _, line := range auditLines(t, path) {
 			kinds[line.Operation]++
 		}
-	}
+		if kinds["trust"] == 0 || kinds["refresh"] != 1 {
+			return fmt.Errorf("%v", kinds)
+		}
+		return nil
+	})
 }
 
 // auditLines reads a trail.
@@ -308,21 +305,21 @@ func TestOneCallOfOperators(t *testing.T) {
 		asked(t, url, sent{path: "/rpc", body: `{"jsonrpc":"2.0","id":"` + id + `","method":"tools/call","params":` + params + `}`}, "")
 	}
 	found := map[string]*adminv1.GetCallResponse{}
-	for deadline := time.Now().Add(20 * time.Second); len(found) < len(calls); time.Sleep(10 * time.Millisecond) {
+	testkit.Try(t, "the lines of both calls", func() error { // trail and record are written when there is time
 		for id := range uint64(8) {
 			got, err := api.GetCall(t.Context(), connect.NewRequest(&adminv1.GetCallRequest{Id: id}))
 			if err != nil && connect.CodeOf(err) != connect.CodeNotFound {
 				t.Fatal(err)
 			}
-			// Trail and record are written when there is time.
 			if err == nil && len(got.Msg.GetAuditLines()) > 0 && got.Msg.GetRecord() != "" && len(got.Msg.GetLogLines()) > 0 {
 				found[got.Msg.GetCall().GetRequestId()] = got.Msg
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%v, %v", got, found)
-			}
 		}
-	}
+		if len(found) < len(calls) {
+			return fmt.Errorf("%v", found)
+		}
+		return nil
+	})
 	for id, got := range found {
 		call := got.GetCall()
 		if strings.Contains(got.String(), secret) || got.GetAuditNote()+got.GetRecordNote() != "" {
