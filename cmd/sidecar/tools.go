@@ -54,12 +54,7 @@ A running sidecar needs catalog.describe for it (--catalog-mode compact).`,
   sidecar tools fleet.get_vehicle --demo --spec
   sidecar tools fleet.get_order fleet.find_orders --demo --signature
   sidecar tools --backend http://127.0.0.1:50051 --json > catalog.json`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if asSignature {
-				return between(1, maxSignatures)(cmd, args)
-			}
-			return between(0, 1)(cmd, args)
-		},
+		Args: func(cmd *cobra.Command, args []string) error { return namesOf(asSignature)(cmd, args) },
 	}
 	at.register(cmd, env)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: one array of tools, or one tool")
@@ -97,30 +92,41 @@ A running sidecar needs catalog.describe for it (--catalog-mode compact).`,
 			return err
 		}
 		return env.withCatalog(cmd, func(a *server.App, cat *catalog.Catalog) error {
-			if len(args) == 0 {
-				if asSpec {
-					return printPages(env.stdout, notHidden(cat.All()), specOptions(a.Config()), asJSON)
-				}
-				env.warnAll(cat.LeftOut())
-				return printCatalog(env.stdout, cat, asJSON)
-			}
-			if asSignature {
+			switch {
+			case asSignature:
 				return printSignatures(env.stdout, cat, args)
+			case len(args) > 0:
+				return env.printNamed(a, cat, args[0], asJSON, asSpec, asSchema)
+			case asSpec:
+				return printPages(env.stdout, notHidden(cat.All()), specOptions(a.Config()), asJSON)
 			}
-			tool, ok := cat.Lookup(args[0])
-			if !ok {
-				return unknownTool(cat, args[0])
-			}
-			if asSchema {
-				return printSchemas(env.stdout, cat, tool.Name)
-			}
-			if asSpec {
-				return printPage(env.stdout, tool, specOptions(a.Config()), asJSON)
-			}
-			return printTool(env.stdout, tool, a.Rules().Set().About(tool), asJSON)
+			env.warnAll(cat.LeftOut())
+			return printCatalog(env.stdout, cat, asJSON)
 		})
 	}
 	return cmd
+}
+
+// namesOf is how many tools are named: several for signatures alone, which share their types.
+func namesOf(asSignature bool) cobra.PositionalArgs {
+	if asSignature {
+		return between(1, maxSignatures)
+	}
+	return between(0, 1)
+}
+
+// printNamed prints one tool.
+func (e environment) printNamed(a *server.App, cat *catalog.Catalog, name string, asJSON, asSpec, asSchema bool) error {
+	tool, ok := cat.Lookup(name)
+	switch {
+	case !ok:
+		return unknownTool(cat, name)
+	case asSchema:
+		return printSchemas(e.stdout, cat, tool.Name)
+	case asSpec:
+		return printPage(e.stdout, tool, specOptions(a.Config()), asJSON)
+	}
+	return printTool(e.stdout, tool, a.Rules().Set().About(tool), asJSON)
 }
 
 // maxSignatures is how many signatures are printed at once, as catalog.describe has it.
