@@ -110,9 +110,12 @@ func (p *programs) run(ctx context.Context, c *toolCall) *errmap.Error {
 	if c.req.Timeout > 0 {
 		timeout = min(timeout, c.req.Timeout)
 	}
+	deadline, hasDeadline := ctx.Deadline()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r := &programRun{programs: p, outer: c, given: compact.ReadRun(c.arguments())}
+	until, _ := ctx.Deadline()
+	r.isOwnTime = timeout == p.limits.Time && (!hasDeadline || until.Before(deadline))
 	defer r.pause()
 	outcome, err := r.run(ctx)
 	p.stats.Program(outcome, 1)
@@ -128,6 +131,8 @@ type programRun struct {
 	base   Request
 	id     trail.ID
 	atMost int
+	// isOwnTime is set where the time of programs ends before that of the caller.
+	isOwnTime bool
 
 	journal journal
 
@@ -508,8 +513,11 @@ func (r *programRun) cut(ctx context.Context, out *program.Outcome, ran []ranToo
 	if call := out.Failed; call != nil {
 		failed = *failed.InProgram(call.Tool.Name, call.Line, call.Column)
 	}
-	if ctx.Err() != nil && failed.Code == errmap.Cancelled && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+	if isOver := errors.Is(context.Cause(ctx), context.DeadlineExceeded); isOver && (failed.Code == errmap.Cancelled || failed.Code == errmap.Timeout) {
 		failed = *errmap.New(errmap.Timeout)
+		if r.isOwnTime {
+			failed = *program.TimedOut(r.limits.Time)
+		}
 	}
 	about := struct {
 		Ran    []ranTool `json:"ran"`

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
@@ -336,9 +337,15 @@ func TestACancelledProgramEndsItsCalls(t *testing.T) {
 		t.Errorf("got %v", out.Err)
 	}
 	c = program(b, "lab.echo(nonce=\"n\")\nresult = 1")
-	c.Timeout = 50 * time.Millisecond
-	if out := b.Handle(t.Context(), c); codeOf(out) != errmap.Timeout || !strings.Contains(string(out.Err.Partial), `"tool":"lab.echo","calls":1,"failed":1`) {
+	c.Timeout = 2 * time.Second // long enough for a busy machine to come to the call
+	const had = `"tool":"lab.echo","calls":1,"failed":1`
+	if out := b.Handle(t.Context(), c); codeOf(out) != errmap.Timeout || !strings.Contains(string(out.Err.Partial), had) || strings.Contains(out.Err.Message, "Program") {
 		t.Errorf("got %v, %+v", out.Err, out.Err)
+	}
+	b = fake(t, h.call, both(compacted, func(c *configv1.Config) { c.Catalog.Programs.MaxTime = durationpb.New(2 * time.Second) }))
+	out := b.Handle(t.Context(), program(b, "lab.echo(nonce=\"n\")\nresult = 1"))
+	if codeOf(out) != errmap.Timeout || out.Err.Message != "Program timed out: it ran longer than 2s" || !strings.Contains(string(out.Err.Partial), had) {
+		t.Errorf("by its own time: %v, %s", out.Err, out.Err.Partial)
 	}
 }
 

@@ -85,6 +85,11 @@ func TestABackendThatIsAway(t *testing.T) {
 				`"tools/call","params":{"name":"lab.echo","arguments":{"nonce":"x"}}`: "UNAVAILABLE",
 			}
 			if tc.mode == "compact" {
+				var stdout, stderr bytes.Buffer
+				run(t.Context(), []string{"tools", "lab.echo", "--signature", "--server", p.main}, strings.NewReader(""), &stdout, &stderr, nil)
+				if !strings.Contains(stdout.String(), "\nlab.echo(") {
+					t.Errorf("signatures: %s%s", &stdout, &stderr)
+				}
 				requests[`"tools/call","params":{"name":"catalog.search","arguments":{"query":"cancel an order"}}`] = `"fleet.cancel_order"`
 				requests[`"tools/call","params":{"name":"catalog.describe","arguments":{"name":"fleet.get_vehicle"}}`] = `"inputSchema"`
 				requests[`"tools/call","params":{"name":"catalog.call","arguments":{"name":"lab.echo","arguments":{"nonce":"x"}}}`] = "UNAVAILABLE"

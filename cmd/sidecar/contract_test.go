@@ -43,6 +43,25 @@ func TestContractOfTheCommands(t *testing.T) {
 		indented(t, printed(t, "tools", "lab.echo", "--demo", "--spec", "--json"))
 	})
 
+	t.Run("sidecar tools --signature prints what programs know", func(t *testing.T) {
+		t.Parallel()
+		text := string(printed(t, "tools", "lab.echo", "fleet.get_map", "fleet.get_order#Parcel", "--demo", "--signature"))
+		for _, want := range []string{"\nlab.echo(", "\nfleet.get_map() -> Area:\n", "\nParcel:\n contents: str"} {
+			if strings.Count(text, want) != 1 {
+				t.Errorf("no %q in\n%s", want, text)
+			}
+		}
+		for args, want := range map[string]string{
+			"lab.eco --signature": "the nearest names are lab.echo", "lab.echo#Nothing --signature": "its signature names its types",
+			"--signature": "missing argument", "lab.echo fleet.get_map": "unexpected argument", "lab.echo --signature --json": "exclude each other",
+		} {
+			var stdout, stderr bytes.Buffer
+			if code := run(t.Context(), strings.Fields("tools --demo "+args), strings.NewReader(""), &stdout, &stderr, nil); code == exitOK || !strings.Contains(stderr.String(), want) {
+				t.Errorf("%s: exit code %d: %s", args, code, &stderr)
+			}
+		}
+	})
+
 	t.Run("sidecar tools --spec prints Markdown, and JSON where asked", func(t *testing.T) {
 		t.Parallel()
 		if page := printed(t, "tools", "lab.echo", "--demo", "--spec"); !bytes.HasPrefix(page, []byte("# `lab.echo`\n")) {

@@ -19,13 +19,14 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/program/types"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 func newToolsCommand(env environment) *cobra.Command {
 	var at serverFlags
-	var asJSON, asSpec, asSchema bool
+	var asJSON, asSpec, asSchema, asSignature bool
 	cmd := &cobra.Command{
 		Use:     "tools [NAME]",
 		Aliases: []string{"describe"},
@@ -44,17 +45,23 @@ as JSON with --json: purpose, invocation name, input, output, errors, idempotenc
 examples, security, and a list of the facts that are missing.
 
 --schema prints what arguments and results of one tool are checked against, as JSON:
-its name, fingerprint, and canonical input and output schema.`,
+its name, fingerprint, and canonical input and output schema.
+
+--signature prints tools as programs call them (docs/programs.md): arguments, fields of
+results, and the types that these need. It takes up to 20 names, and NAME#TYPE for a type.
+A running sidecar needs catalog.describe for it (--catalog-mode compact).`,
 		Example: `  sidecar tools --demo
   sidecar tools fleet.get_vehicle --demo
   sidecar tools fleet.get_vehicle --demo --spec
+  sidecar tools fleet.get_order fleet.find_orders --demo --signature
   sidecar tools --backend http://127.0.0.1:50051 --json > catalog.json`,
-		Args: between(0, 1),
+		Args: func(cmd *cobra.Command, args []string) error { return namesOf(asSignature)(cmd, args) },
 	}
 	at.register(cmd, env)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: one array of tools, or one tool")
 	cmd.Flags().BoolVar(&asSpec, "spec", false, "print the specification page of the tool, or of all tools")
 	cmd.Flags().BoolVar(&asSchema, "schema", false, "print JSON: the canonical input and output schema of the tool, and their fingerprint")
+	cmd.Flags().BoolVar(&asSignature, "signature", false, "print the typed signatures of the tools, as programs call them")
 	at.note(cmd)
 	at.completeWith(cmd, env)
 	config.RegisterFlags(cmd.Flags(), config.Once)
@@ -69,9 +76,14 @@ its name, fingerprint, and canonical input and output schema.`,
 			return usageError("--schema needs the name of a tool")
 		case asSchema && asSpec:
 			return usageError("--schema and --spec exclude each other; choose one")
+		case asSignature && (asJSON || asSpec || asSchema):
+			return usageError("--signature and --json, --spec or --schema exclude each other; choose one")
 		case isRemote:
 			return at.withServer(cmd, env, serverTimeout, func(ctx context.Context, c client.Client) error {
-				if len(args) == 0 {
+				switch {
+				case asSignature:
+					return env.printServerSignatures(ctx, c, args)
+				case len(args) == 0:
 					return env.printServerTools(ctx, c, asJSON)
 				}
 				return env.printServerTool(ctx, c, args[0], asJSON, asSchema)
@@ -81,27 +93,85 @@ its name, fingerprint, and canonical input and output schema.`,
 			return err
 		}
 		return env.withCatalog(cmd, func(a *server.App, cat *catalog.Catalog) error {
-			if len(args) == 0 {
-				if asSpec {
-					return printPages(env.stdout, notHidden(cat.All()), specOptions(a.Config()), asJSON)
-				}
-				env.warnAll(cat.LeftOut())
-				return printCatalog(env.stdout, cat, asJSON)
+			switch {
+			case asSignature:
+				return printSignatures(env.stdout, cat, args)
+			case len(args) > 0:
+				return env.printNamed(a, cat, args[0], asJSON, asSpec, asSchema)
+			case asSpec:
+				return printPages(env.stdout, notHidden(cat.All()), specOptions(a.Config()), asJSON)
 			}
-			tool, ok := cat.Lookup(args[0])
-			if !ok {
-				return unknownTool(cat, args[0])
-			}
-			if asSchema {
-				return printSchemas(env.stdout, cat, tool.Name)
-			}
-			if asSpec {
-				return printPage(env.stdout, tool, specOptions(a.Config()), asJSON)
-			}
-			return printTool(env.stdout, tool, a.Rules().Set().About(tool), asJSON)
+			env.warnAll(cat.LeftOut())
+			return printCatalog(env.stdout, cat, asJSON)
 		})
 	}
 	return cmd
+}
+
+// namesOf is how many tools are named: several for signatures alone, which share their types.
+func namesOf(asSignature bool) cobra.PositionalArgs {
+	if asSignature {
+		return between(1, maxSignatures)
+	}
+	return between(0, 1)
+}
+
+// printNamed prints one tool.
+func (e environment) printNamed(a *server.App, cat *catalog.Catalog, name string, asJSON, asSpec, asSchema bool) error {
+	tool, ok := cat.Lookup(name)
+	switch {
+	case !ok:
+		return unknownTool(cat, name)
+	case asSchema:
+		return printSchemas(e.stdout, cat, tool.Name)
+	case asSpec:
+		return printPage(e.stdout, tool, specOptions(a.Config()), asJSON)
+	}
+	return printTool(e.stdout, tool, a.Rules().Set().About(tool), asJSON)
+}
+
+// maxSignatures is how many signatures are printed at once, as catalog.describe has it.
+const maxSignatures = 20
+
+// printSignatures prints tools, and types of tools, as programs know them.
+func printSignatures(out io.Writer, cat *catalog.Catalog, names []string) error {
+	wanted := make([]types.Wanted, 0, len(names))
+	for _, name := range names {
+		name, of, _ := strings.Cut(name, types.TypeOf)
+		tool, ok := cat.Lookup(name)
+		if !ok {
+			return unknownTool(cat, name)
+		}
+		one := types.Wanted{Tool: tool, Type: of}
+		if of != "" && !one.Exists() {
+			return fmt.Errorf("%s has no type %q; its signature names its types", name, of)
+		}
+		if !slices.Contains(wanted, one) {
+			wanted = append(wanted, one)
+		}
+	}
+	_, err := io.WriteString(out, types.Signatures(wanted))
+	return err
+}
+
+// printServerSignatures prints what catalog.describe of a running sidecar says.
+func (e environment) printServerSignatures(ctx context.Context, c client.Client, names []string) error {
+	arguments, err := json.Marshal(map[string][]string{catalog.NamesArgument: names})
+	if err != nil {
+		return err
+	}
+	got, err := c.Call(ctx, &client.Call{Tool: catalog.DescribeName, Arguments: arguments})
+	if err != nil {
+		return err
+	}
+	var described struct {
+		Signatures string `json:"signatures"`
+	}
+	if err := json.Unmarshal(got.Data, &described); err != nil {
+		return fmt.Errorf("%s returned no signatures: %w", catalog.DescribeName, err)
+	}
+	_, err = io.WriteString(e.stdout, harmless(described.Signatures))
+	return err
 }
 
 // warnAll prints warnings.

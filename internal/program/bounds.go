@@ -66,7 +66,12 @@ func (r *run) within() error {
 	if r.thread.Steps > r.limits.Steps {
 		return r.stop(exceeded(fmt.Sprintf("it took more than %d steps", r.limits.Steps), "Let the tools filter, or look at fewer values."))
 	}
-	if plain := int64(r.thread.Steps-r.charged) * stepBytes; r.memory > r.limits.Memory-plain {
+	plain := int64(r.thread.Steps-r.charged) * stepBytes
+	if r.memory > r.limits.Memory-plain && plain > r.memory {
+		return r.stop(exceeded(fmt.Sprintf("the values of its steps count for more than %d bytes, %d a step", r.limits.Memory, stepBytes),
+			"Let the tools filter, or look at fewer values."))
+	}
+	if r.memory > r.limits.Memory-plain {
 		return r.stop(exceeded(fmt.Sprintf("its values took more than %d bytes", r.limits.Memory),
 			"Keep what is needed of each result, and join texts once: \"\".join(list)."))
 	}

@@ -254,6 +254,12 @@ func newRun(ctx context.Context, limits Limits, w *check.World, host Host) *run 
 // errOwnTime is why a context ended whose run took too long.
 var errOwnTime = errors.New("the program took too long") //nolint:gochecknoglobals // a constant
 
+// TimedOut is the error of a run that took longer than its limit.
+func TimedOut(limit time.Duration) *errmap.Error {
+	return errmap.New(errmap.Timeout, errmap.Message(fmt.Sprintf("Program timed out: it ran longer than %s", limit)),
+		errmap.Advice("Use parallel([…]), or make fewer calls."), errmap.Retryable(false))
+}
+
 func panicked(v any) *errmap.Error {
 	return errmap.Wrap(errmap.InternalError, fmt.Errorf("panic in a program: %v\n%s", v, debug.Stack()))
 }
@@ -393,8 +399,7 @@ func (r *run) outcome(globals starlark.StringDict, err error) *Outcome {
 func (r *run) ended(said *errmap.Error) *errmap.Error {
 	switch {
 	case errors.Is(context.Cause(r.ctx), errOwnTime):
-		return errmap.New(errmap.Timeout, errmap.Message(fmt.Sprintf("Program timed out: it ran longer than %s", r.limits.Time)),
-			errmap.Advice("Use parallel([…]), or make fewer calls."), errmap.Retryable(false))
+		return TimedOut(r.limits.Time)
 	case errors.Is(r.ctx.Err(), context.DeadlineExceeded):
 		if said != nil && said.Code == errmap.Timeout {
 			return said

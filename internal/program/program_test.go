@@ -416,3 +416,14 @@ func TestPanics(t *testing.T) {
 		}
 	}
 }
+
+// TestStepsThatCountAsMemory are named as what they are.
+func TestStepsThatCountAsMemory(t *testing.T) {
+	t.Parallel()
+	limits := testLimits()
+	limits.Memory = 1 << 20
+	out := runText(t, worldOf(t, demoCatalog), demoHost(), "for i in range(1000000):\n  pass", "", limits)
+	if out.Err == nil || !strings.Contains(out.Err.Message, "the values of its steps count for more than 1048576 bytes, 32 a step") {
+		t.Errorf("got %v", out.Err)
+	}
+}
