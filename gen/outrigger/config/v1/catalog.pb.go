@@ -30,7 +30,8 @@ type Catalog struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `FileDescriptorSet` files (`buf build -o`, `protoc -o --include_imports`), folders with files `*.binpb`, `*.pb` or
 	// `*.desc`, `https://host/path#sha256=DIGEST` (the part behind # pins the content) and
-	// `oci://host/repository@sha256:DIGEST`. Files and folders are read again when they change, servers are asked every
+	// `oci://host/repository@sha256:DIGEST`. With `replay` or `mock` also files `*.json` with the tools of a native backend
+	// (docs/testing-agents.md). Files and folders are read again when they change, servers are asked every
 	// `refresh_interval`. Default: none. At most 256.
 	Descriptors []string `protobuf:"bytes,1,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
 	// Server reflection on the backend: "auto" (unless `descriptors` are given), "on" or "off".
@@ -501,10 +502,10 @@ var File_outrigger_config_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/setting.proto\"\xfe#\n" +
-	"\aCatalog\x12\xf3\x01\n" +
-	"\vdescriptors\x18\x01 \x03(\tB\xd0\x01\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80 \xe2\xe2\x18\xb3\x01\n" +
-	"\vdescriptors\x1a\x05FILES \x030\x018\x01R\x96\x01FileDescriptorSet files to build tools from, instead of server reflection; also folders and URLs. Example: api.binpb, made by `buf build -o api.binpb`\xe8\xe2\x18\x01R\vdescriptors\x12A\n" +
+	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/setting.proto\"\x85$\n" +
+	"\aCatalog\x12\xfa\x01\n" +
+	"\vdescriptors\x18\x01 \x03(\tB\xd7\x01\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80 \xe2\xe2\x18\xba\x01\n" +
+	"\vdescriptors\x1a\x05FILES \x030\x018\x01R\x9d\x01FileDescriptorSet files (`buf build -o api.binpb`) to build tools from, instead of server reflection, or a native backend's tools.json; also folders and URLs\xe8\xe2\x18\x01R\vdescriptors\x12A\n" +
 	"\n" +
 	"reflection\x18\x02 \x01(\tB\x1c\xbaH\x11r\x0fR\x04autoR\x02onR\x03off\xd2\xe2\x18\x04autoH\x00R\n" +
 	"reflection\x88\x01\x01\x12\xce\x01\n" +
