@@ -276,3 +276,39 @@ test('inspect: a map with rules for its keys', async (t) => {
   await tool.ended('succeeded');
   assert.equal((await tool.message()).result.structuredContent.protocol, 'grpc');
 });
+
+test('the focus stays where a part of the form comes or goes', async (t) => {
+  const tool = await openTool(t, browser, sidecar, 'fleet.place_order');
+  const { page } = tool;
+  const focused = (label) => page.waitForFunction((l) => document.activeElement?.getAttribute('aria-label') === l, label);
+  await tool.presence('labels').focus();
+  for (const args of [{ labels: {} }, {}]) {
+    await page.keyboard.press('Space');
+    await tool.has(args);
+    await focused('Set labels');
+  }
+  await page.getByRole('button', { name: 'Add an element to parcels' }).click();
+  await tool.has({ parcels: [{}] });
+  await page.getByRole('button', { name: 'Remove element 0 of parcels' }).focus();
+  await page.keyboard.press('Enter');
+  await tool.has({ parcels: [] });
+  await page.waitForFunction(() => document.activeElement?.textContent === 'Add an element to parcels');
+});
+
+test('a file that is read while something is typed loses none of it', async (t) => {
+  const tool = await openTool(t, browser, sidecar, 'lab.echo');
+  const { page } = tool;
+  await page.evaluate(() => {
+    const read = File.prototype.arrayBuffer;
+    File.prototype.arrayBuffer = async function () {
+      await new Promise((resolve) => { window.readNow = resolve; });
+      return read.call(this);
+    };
+  });
+  await tool.item('payload').getByLabel('How payload is entered').selectOption('file');
+  await tool.item('payload').locator('input[type=file]').setInputFiles({ name: 'a', mimeType: 'text/plain', buffer: Buffer.from('a') });
+  await tool.control('nonce').fill('typed meanwhile');
+  await tool.has({ nonce: 'typed meanwhile' });
+  await page.evaluate(() => window.readNow());
+  await tool.has({ nonce: 'typed meanwhile', payload: 'YQ==' });
+});

@@ -211,4 +211,13 @@ test('two operators see what the other changes', async (t) => {
   await one.getByRole('button', { name: 'Withdraw trust' }).waitFor();
   await other.getByRole('button', { name: 'Withdraw trust' }).waitFor();
   await other.locator('.strip').getByText('trusted', { exact: true }).waitFor();
+
+  // A question stays what it was while another operator answers it first.
+  const dialog = other.getByRole('dialog');
+  await other.getByRole('button', { name: 'Withdraw trust' }).click();
+  await sidecar.api('SetTrust', { trust: 'untrusted' });
+  await other.locator('.strip').getByText('untrusted', { exact: true }).waitFor();
+  await dialog.getByRole('button', { name: 'Withdraw trust' }).click();
+  await other.locator('.said').getByText('Callers were untrusted already.').waitFor();
+  assert.equal((await sidecar.api('GetServer')).body.trust, 'untrusted');
 });

@@ -58,6 +58,20 @@ test('a form of nested messages, a oneof, lists, maps, times and exact numbers',
   assert.equal(await field(page, 'stopId 64-bit').getAttribute('aria-invalid'), 'true');
 });
 
+test('what could not be fetched is fetched again', async (t) => {
+  const page = await openPage(t, browser, sidecar.page('/live'), { tolerated: [/status of 503/] });
+  for (const method of ['GetTool', 'SearchTools']) {
+    await page.route(`**/outrigger.admin.v1.AdminService/${method}`, (route) => route.fulfill({
+      status: 503, contentType: 'application/json', body: '{"code":"unavailable","message":"there is no catalog yet"}',
+    }), { times: 1 });
+  }
+  await page.goto(link('lab.echo'));
+  await page.locator('article, .empty, main').getByText('there is no catalog yet. The page tries again.').first().waitFor();
+  await page.getByRole('heading', { level: 1, name: 'lab.echo' }).waitFor();
+  await page.getByText('18 tools', { exact: true }).first().waitFor();
+  assert.equal(await page.getByRole('alert').count(), 0);
+});
+
 test('bytes as text, as base64 and from a file', async (t) => {
   const page = await openPage(t, browser, link('lab.echo'));
   await field(page, 'payload bytes').fill('hé');

@@ -118,13 +118,13 @@ func clip(text string, most int) string {
 	return text[:most] + "…"
 }
 
-// catalog is the current catalog, with all tools.
+// catalog is the current catalog, with all tools. It does not wait for the first one: requests that wait would keep others out, which
+// show why there is none.
 func (s *Service) catalog(ctx context.Context) (*catalog.Catalog, error) {
-	cat, err := s.opts.Bridge.Catalog(ctx)
-	if err != nil {
-		return nil, errmap.ToConnect(err, errmap.About{})
+	if cat := s.opts.Bridge.CatalogFor(ctx); cat != nil {
+		return cat, nil
 	}
-	return cat, nil
+	return nil, refused(errmap.Unavailable, "Unavailable: the tool catalog has not been loaded yet; the checks in Live say why")
 }
 
 // tool finds a tool by one of its names.

@@ -11,7 +11,7 @@ export const server = signal<GetServerResponse>();
 export const signedOut = signal(false);
 /** The sidecar does not answer. */
 export const away = signal(false);
-/** Counts how often the sidecar came back: what was fetched before may be old. */
+/** Counts how often the sidecar came back, or may have: what was fetched before may be old. */
 export const returns = signal(0);
 /** Why the API refuses everything, other than for credentials; empty if it does not. */
 export const problem = signal("");
@@ -96,6 +96,17 @@ function awayNow(): void {
   away.value = true;
   clearTimeout(retry);
   schedule();
+}
+
+const againMs = 3_000;
+let later: ReturnType<typeof setTimeout> | undefined;
+
+/** What could not be fetched is fetched again in a moment: the sidecar may not have had a catalog yet, or may have another one now. */
+export function fetchAgain(): void {
+  later ??= setTimeout(() => {
+    later = undefined;
+    returns.value++;
+  }, againMs);
 }
 
 /** Signs in by an admin token; the error's text if it is refused, else empty. */

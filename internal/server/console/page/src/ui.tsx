@@ -327,10 +327,3 @@ export function formatBytes(n: number): string {
   if (n < 1_000) return `${n} B`;
   return n < 1_000_000 ? `${(n / 1_000).toFixed(1)} kB` : `${(n / 1_000_000).toFixed(1)} MB`;
 }
-
-/** Milliseconds with a unit, such as "1.25 s". */
-export function formatMs(ms: number): string {
-  if (ms < 1) return `${Math.round(ms * 1_000)} µs`;
-  if (ms < 1_000) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
-  return ms < 60_000 ? `${(ms / 1_000).toFixed(2)} s` : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1_000)} s`;
-}

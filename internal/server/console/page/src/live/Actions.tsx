@@ -5,7 +5,8 @@ import type { WatchResponse } from "../gen/outrigger/admin/v1/admin_pb";
 import { announce, Button, Confirm, ErrorNote, Text } from "../ui";
 import { counted, millis, took } from "./format";
 
-type Action = "refresh" | "trust" | "drain";
+/** What is asked; trust by the state that it is to have, whatever another operator does meanwhile. */
+type Action = "refresh" | "trusted" | "untrusted" | "drain";
 
 /** How long an operator's action may take, in milliseconds. */
 const timeoutMs = 60_000;
@@ -20,7 +21,8 @@ export function Actions(props: { state: WatchResponse }) {
   if (!server.value?.canOperate) return null;
   const isBlocked = busy || away.value;
   const close = () => setAsked(undefined);
-  const trust = s.trust === "trusted" ? "untrusted" : "trusted";
+  const other = s.trust === "trusted" ? "untrusted" : "trusted";
+  const trust = asked === "trusted" || asked === "untrusted" ? asked : other;
 
   const run = async (what: () => Promise<string>) => {
     close();
@@ -59,8 +61,8 @@ export function Actions(props: { state: WatchResponse }) {
           Refresh the catalog
         </Button>
         {s.trust !== "" && (
-          <Button disabled={isBlocked} onClick={() => setAsked("trust")}>
-            {trust === "trusted" ? "Trust callers" : "Withdraw trust"}
+          <Button disabled={isBlocked} onClick={() => setAsked(other)}>
+            {other === "trusted" ? "Trust callers" : "Withdraw trust"}
           </Button>
         )}
         <Button disabled={isBlocked || s.state === "draining"} onClick={() => setAsked("drain")}>
@@ -78,7 +80,7 @@ export function Actions(props: { state: WatchResponse }) {
         <AuditNote />
       </Confirm>
       <Confirm
-        open={asked === "trust"}
+        open={asked === trust}
         title={trust === "trusted" ? "Trust all callers?" : "Withdraw trust from callers?"}
         action={trust === "trusted" ? "Trust callers" : "Withdraw trust"}
         danger={trust === "trusted"}

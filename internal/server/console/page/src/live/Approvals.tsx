@@ -104,7 +104,7 @@ function Row(props: { approval: Approval; now: number; onOpen: () => void }) {
       </span>
       <span class="dim">
         rule <Text text={a.rule} max={80} />, {agreed(a)} approved
-        {isWaiting ? `, waits since ${age(a, props.now)}, expires ${expiry(a, props.now)}` : `, asked ${age(a, props.now)} ago`}
+        {isWaiting ? `, waiting for ${age(a, props.now)}, expires ${expiry(a, props.now)}` : `, asked ${age(a, props.now)} ago`}
       </span>
       <Button aria-haspopup="dialog" aria-label={`Open ${a.tool.slice(0, 120)} of ${a.requester.slice(0, 120)}`} onClick={props.onOpen}>
         Open

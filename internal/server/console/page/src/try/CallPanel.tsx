@@ -3,8 +3,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Items } from "../items";
 import { jsonText } from "../json";
+import { took } from "../live/format";
 import { callPath } from "../router";
-import { announce, Badge, Button, Copy, ErrorNote, formatCount, formatMs, Text } from "../ui";
+import { announce, Badge, Button, Copy, ErrorNote, formatCount, Text } from "../ui";
 import { QuestionForm } from "./QuestionForm";
 import { Result } from "./Result";
 import type { Run, Seen } from "./run";
@@ -97,7 +98,7 @@ function Elapsed(props: { seen: Seen }) {
     const timer = setInterval(() => setNow(performance.now()), 200);
     return () => clearInterval(timer);
   }, [ended]);
-  return <span class="dim mono small">{formatMs(Math.max(0, (ended || now) - began))}</span>;
+  return <span class="dim mono small">{took(Math.max(0, (ended || now) - began))}</span>;
 }
 
 function ProgressLine(props: { seen: Seen }) {
@@ -163,7 +164,7 @@ function Messages(props: { seen: Seen }) {
           {messages.slice(-100).map((m, i) => (
             <li key={i} class="row">
               <Badge kind={m.direction === "sent" ? "info" : "ok"}>{m.direction === "sent" ? "→ sent" : "← received"}</Badge>
-              <span class="dim mono">{formatMs(m.at)}</span>
+              <span class="dim mono">{took(m.at)}</span>
               <Copy text={m.raw} label="Copy this message" />
               <code class="grow">
                 <Text text={m.raw} max={4_000} />

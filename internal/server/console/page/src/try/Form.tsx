@@ -57,8 +57,11 @@ export function Form(props: { schema: JsonObject; value: Json; faults: Fault[]; 
     faults: props.faults,
     arrivals: seen.current.arrivals,
     edit: (path, to) => {
-      seen.current.isEdited = true;
-      props.onChange(withValue(value, path, to));
+      // What is edited is the value of now: a file may have been read meanwhile. Elements move up where one is removed, so that there
+      // each control has a value from elsewhere.
+      const next = withValue(seen.current.value, path, to);
+      seen.current = { ...seen.current, value: next, isEdited: to !== undefined };
+      props.onChange(next);
     },
   };
   const isEmpty = field.kind === "object" && propertiesOf(field, schema).length === 0;
@@ -74,6 +77,13 @@ export function Form(props: { schema: JsonObject; value: Json; faults: Fault[]; 
       </div>
     </Scope.Provider>
   );
+}
+
+/** Gives the focus to a control where the one that had it is gone. */
+function refocus(id: string) {
+  setTimeout(() => {
+    if (document.activeElement === document.body) document.getElementById(id)?.focus();
+  });
 }
 
 /** The fields of an object. */
@@ -117,15 +127,20 @@ function Member(props: { property: Property; path: Path; value: Json | undefined
   const { root, edit } = useContext(Scope);
   const { name, field, isRequired } = props.property;
   const path = [...props.path, name];
+  const id = useId();
   const isSet = props.value !== undefined;
   const toggle =
     isRequired || (choosesAbsence(field) && (!isSet || looksLike(props.value!, field))) ? null : (
       <input
         type="checkbox"
+        id={id}
         aria-label={`Set ${visible(name.slice(0, 80))}`}
         title={isSet ? "Leave it out" : "Set it"}
         checked={isSet}
-        onChange={() => edit(path, isSet ? undefined : firstValue(field, root))}
+        onChange={() => {
+          edit(path, isSet ? undefined : firstValue(field, root));
+          refocus(id);
+        }}
       />
     );
   // What has to be there is shown open, so that it can be filled in.
@@ -323,6 +338,7 @@ function Composite(props: { field: Field; path: Path; value: Json; depth: number
 function ListItems(props: { field: Field; path: Path; value: Json[]; depth: number; name: string }) {
   const { root, edit } = useContext(Scope);
   const [shown, setShown] = useState(pageSize);
+  const id = useId();
   const item = itemField(props.field, root);
   const add = () => {
     setShown(Math.max(shown, props.value.length + 1));
@@ -338,7 +354,7 @@ function ListItems(props: { field: Field; path: Path; value: Json[]; depth: numb
           path={[...props.path, i]}
           value={v}
           depth={props.depth}
-          tail={<Remove what={`element ${i} of ${props.name}`} onClick={() => edit([...props.path, i], undefined)} />}
+          tail={<Remove what={`element ${i} of ${props.name}`} path={[...props.path, i]} next={id} />}
         />
       ))}
       {shown < props.value.length && (
@@ -346,7 +362,7 @@ function ListItems(props: { field: Field; path: Path; value: Json[]; depth: numb
           Show more ({formatCount(props.value.length - shown)} left)
         </Button>
       )}
-      <Button class="f-add" onClick={add}>
+      <Button class="f-add" id={id} onClick={add}>
         Add<span class="unseen"> an element to {visible(props.name.slice(0, 80))}</span>
       </Button>
     </>
@@ -358,6 +374,7 @@ function MapItems(props: { field: Field; path: Path; value: JsonObject; depth: n
   const [shown, setShown] = useState(pageSize);
   const draft = useRef<HTMLInputElement>(null);
   const [fault, setFault] = useState("");
+  const id = useId();
   const item = itemField(props.field, root);
   const keys = Object.keys(props.value);
   const add = () => {
@@ -384,7 +401,7 @@ function MapItems(props: { field: Field; path: Path; value: JsonObject; depth: n
             path={[...props.path, k]}
             value={props.value[k]}
             depth={props.depth}
-            tail={<Remove what={`entry ${k} of ${props.name}`} onClick={() => edit([...props.path, k], undefined)} />}
+            tail={<Remove what={`entry ${k} of ${props.name}`} path={[...props.path, k]} next={id} />}
           />
         </div>
       ))}
@@ -396,6 +413,7 @@ function MapItems(props: { field: Field; path: Path; value: JsonObject; depth: n
       <div class="row f-add">
         <input
           ref={draft}
+          id={id}
           class="mono"
           placeholder="new key"
           aria-label={`New key for ${visible(props.name.slice(0, 80))}`}
@@ -414,10 +432,21 @@ function MapItems(props: { field: Field; path: Path; value: JsonObject; depth: n
   );
 }
 
-function Remove(props: { what: string; onClick: () => void }) {
+/** The button that removes a part; next has the focus then. */
+function Remove(props: { what: string; path: Path; next: string }) {
+  const { edit } = useContext(Scope);
   const label = `Remove ${visible(props.what.slice(0, 120))}`;
   return (
-    <Button kind="quiet" class="f-remove" aria-label={label} title={label} onClick={props.onClick}>
+    <Button
+      kind="quiet"
+      class="f-remove"
+      aria-label={label}
+      title={label}
+      onClick={() => {
+        edit(props.path, undefined);
+        refocus(props.next);
+      }}
+    >
       ✕
     </Button>
   );

@@ -2,7 +2,7 @@
 // The search and the list of tools. Only rows that can be seen are in the page, and pages of tools are fetched as they are needed.
 import { ConnectError, Code } from "@connectrpc/connect";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { api, errorText, returns, server } from "../api";
+import { api, errorText, fetchAgain, returns, server } from "../api";
 import type { ToolSummary } from "../gen/outrigger/admin/v1/admin_pb";
 import { navigate, toolPath } from "../router";
 import { announce, Badge, ErrorNote, formatCount, Text } from "../ui";
@@ -39,8 +39,9 @@ export function ToolList(props: { selected: string }) {
       if (token === "") announce(from.query === "" ? `${answer.total} tools` : `${tools.length}${answer.nextPageToken ? " and more" : ""} tools found`);
     } catch (cause) {
       if (mine.signal.aborted) return;
-      const code = ConnectError.from(cause).code;
-      if (code !== Code.Unauthenticated) setError(errorText(cause));
+      if (ConnectError.from(cause).code === Code.Unauthenticated) return;
+      setError(errorText(cause) + ". The page tries again.");
+      fetchAgain();
     } finally {
       if (loading.current === mine) loading.current = undefined;
     }

@@ -2,7 +2,7 @@
 // One tool: as an agent sees it, and as one calls it.
 import { Code, ConnectError } from "@connectrpc/connect";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { api, errorText, returns, server } from "../api";
+import { api, errorText, fetchAgain, returns, server } from "../api";
 import type { GetToolResponse } from "../gen/outrigger/admin/v1/admin_pb";
 import { isObject, jsonText, member, tryJson, type Json, type JsonObject } from "../json";
 import { toolPath } from "../router";
@@ -25,7 +25,10 @@ export function ToolPage(props: { name: string }) {
         announce(`Tool ${t.tool!.name.slice(0, 120)}`);
       },
       (cause: unknown) => {
-        if (!end.signal.aborted) setError({ text: errorText(cause), isMissing: ConnectError.from(cause).code === Code.NotFound });
+        if (end.signal.aborted) return;
+        const isMissing = ConnectError.from(cause).code === Code.NotFound;
+        setError({ text: errorText(cause) + ". The page tries again.", isMissing });
+        if (!isMissing) fetchAgain();
       },
     );
     return () => end.abort();

@@ -113,8 +113,10 @@ export class Run {
         let left = looksAfterEnd;
         for await (const now of api.watch({ interval: { seconds: 1n } }, { signal: this.leaving.signal })) {
           watching();
-          const found = [...now.inFlight, ...now.ended].find((c) => this.ids.has(c.requestId));
-          if (found) this.known(String(found.id));
+          for (const c of [...now.ended, ...now.inFlight]) {
+            // A message may have an earlier round than the last one that is known.
+            if (this.ids.has(c.requestId) && c.id > BigInt(this.next.id || 0)) this.known(String(c.id));
+          }
           if (this.next.ended > 0 && (this.next.id !== "" || --left === 0)) return;
         }
       };
