@@ -55,7 +55,7 @@ func (q *questions) asker(env environment) (client.Asker, error) {
 	switch {
 	case len(q.answers) > 0:
 		return q.given, nil
-	case isTerminalInput(env.stdin) && isTerminal(env.stderr):
+	case isTerminal(env.stdin) && isTerminal(env.stderr):
 		return q.typed, nil
 	}
 	return nil, nil //nolint:nilnil // nil is valid: the user cannot be asked
@@ -64,7 +64,7 @@ func (q *questions) asker(env environment) (client.Asker, error) {
 // hint adds to an error how to answer, if the user could have been asked and was not.
 func (q *questions) hint(env environment, err error) error {
 	var failed *client.Error
-	isAsked := len(q.answers) > 0 || isTerminalInput(env.stdin) && isTerminal(env.stderr)
+	isAsked := len(q.answers) > 0 || isTerminal(env.stdin) && isTerminal(env.stderr)
 	if !isAsked && errors.As(err, &failed) && (failed.Code == errmap.MissingClientCapability || failed.Code == errmap.DestructiveBlocked) {
 		err = env.told(err)
 		fmt.Fprintln(env.stderr, answerHint)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -246,11 +247,12 @@ func (l *progressLine) show(p client.Progress) {
 	if p.Message != "" {
 		text += " " + p.Message
 	}
-	text = harmless(strings.Join(strings.Fields(text), " "))
-	if runes := []rune(text); len(runes) >= narrow {
-		text = string(runes[:narrow-2]) + "…"
+	columns := 0
+	if f, ok := l.out.(*os.File); ok {
+		columns, _ = terminalSize(f)
 	}
-	width := utf8.RuneCountInString(text)
+	text = cut(plainText(text), cmp.Or(columns, narrow)-1) // a line that wraps is not written over
+	width := columnsOf(text)
 	fmt.Fprintf(l.out, "\r%s%s", text, strings.Repeat(" ", max(l.width-width, 0)))
 	l.width = width
 }

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
+	"github.com/outrigger-mcp/outrigger/internal/client"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
@@ -58,5 +60,36 @@ func TestTextsOfAServerAreShownHarmlessly(t *testing.T) {
 		if strings.HasSuffix(line, "--json") && (json.Unmarshal(stdout.Bytes(), &same) != nil || len(same) != 1 || !strings.HasPrefix(evil, same[0].Title+same[0].Summary)) {
 			t.Errorf("%s: %q", line, out)
 		}
+	}
+}
+
+// TestTheProgressLineDoesNotWrap: what is cut off is measured in columns, of which some characters have two.
+func TestTheProgressLineDoesNotWrap(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	line := progressLine{out: &out}
+	line.show(client.Progress{Done: "1", Message: strings.Repeat("界", narrow)})
+	line.show(client.Progress{Done: "2"})
+	line.clear()
+	for _, shown := range strings.Split(out.String(), "\r") {
+		if columnsOf(shown) >= narrow {
+			t.Errorf("%d columns: %q", columnsOf(shown), shown)
+		}
+	}
+	if first := strings.Split(out.String(), "\r")[1]; columnsOf(first) < narrow-3 || !strings.HasSuffix(first, "…") {
+		t.Errorf("the first line is %q", first)
+	}
+}
+
+// TestTheNullDeviceIsNoTerminal: no one would see a question that goes there.
+func TestTheNullDeviceIsNoTerminal(t *testing.T) {
+	t.Parallel()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = null.Close() }()
+	if isTerminal(null) {
+		t.Error("it is one")
 	}
 }

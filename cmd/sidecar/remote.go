@@ -61,7 +61,10 @@ func (f *serverFlags) note(cmd *cobra.Command) {
 
 // isRemote reports whether a running sidecar is asked. A flag of the configuration takes precedence over the environment.
 func (f *serverFlags) isRemote(cmd *cobra.Command) (bool, error) {
-	if f.url == "" {
+	switch {
+	case f.url == "" && cmd.Flags().Changed("server"):
+		return false, usageError("--server: is empty; name a running sidecar, such as http://127.0.0.1:8080, or leave it out")
+	case f.url == "":
 		return false, nil
 	}
 	foreign := ""

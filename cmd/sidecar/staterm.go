@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -55,7 +53,7 @@ usage or configuration, 3 the state cannot be reached.`,
 			return err
 		case kind.Removal == "":
 			return usageError(kind.Name + " are kept in their order and cannot be removed one by one: they expire by themselves")
-		case !r.yes && !isTerminalInput(env.stdin):
+		case !r.yes && !isTerminal(env.stdin):
 			return usageError("standard input is no terminal: confirm with --yes")
 		}
 		return env.withState(cmd, func(ctx context.Context, i *state.Inspector, _ *configv1.Config) error {
@@ -88,20 +86,6 @@ func removalText() string {
 
 // helpWidth is that of the text of a help.
 const helpWidth = 88
-
-// isTerminalInput reports whether a person can answer. The null device is a character device too.
-func isTerminalInput(in io.Reader) bool {
-	f, ok := in.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(info, null)
-}
 
 // removeEntry shows an entry, asks, and removes it.
 func (env environment) removeEntry(ctx context.Context, i *state.Inspector, kind report.StateKind, key string, r removal) error {

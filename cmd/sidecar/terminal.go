@@ -41,13 +41,19 @@ func (env environment) hasColour(w io.Writer) bool {
 	return isTerminal(w) && env.value("NO_COLOR", "") == "" && env.value("TERM", "") != "dumb"
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// isTerminal reports whether a person reads what goes to stream, or types what comes from it. The null device is a character device
+// too.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
 }
 
 // Ready implements [server.Narrator]. It prints the addresses to paste, how many tools there are, and what to do

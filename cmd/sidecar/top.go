@@ -238,7 +238,7 @@ type topScreen struct {
 func openTopScreen(env environment) *topScreen {
 	in, canRead := env.stdin.(*os.File)
 	out, canWrite := env.stdout.(*os.File)
-	if !canRead || !canWrite || !isTerminalInput(in) || !isTerminalInput(out) || env.value("TERM", "") == "dumb" {
+	if !canRead || !canWrite || !isTerminal(in) || !isTerminal(out) || env.value("TERM", "") == "dumb" {
 		return nil
 	}
 	restore, err := makeRaw(in, out)
