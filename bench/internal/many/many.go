@@ -53,7 +53,7 @@ const settings = "catalog: {refresh_interval: 1s}\nlimits: {max_concurrent_calls
 const payload = 36
 
 // lists is how often the tools are listed in a stage.
-const lists = 5
+const lists = 15
 
 // Measure makes the rounds. Head is left to the caller.
 func Measure(ctx context.Context, opts Options, say func(string, ...any)) (out *report.Many, err error) {
