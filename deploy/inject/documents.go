@@ -261,7 +261,8 @@ func podAt(chunk []byte, path []string) (*corev1.Pod, error) {
 			if mismatch.Type.Kind() == reflect.String {
 				hint = "; write it in quotes"
 			}
-			return nil, fmt.Errorf("%s: a %s where a %s is needed%s", strings.Join(append(slices.Clone(path), mismatch.Field), "."), mismatch.Value, mismatch.Type, hint)
+			found := strings.NewReplacer("array", "list", "object", "map").Replace(mismatch.Value)
+			return nil, fmt.Errorf("%s: a %s where a %s is needed%s", strings.Join(append(slices.Clone(path), mismatch.Field), "."), found, wanted(mismatch.Type), hint)
 		}
 		return nil, fmt.Errorf("%s: %w", strings.Join(path, "."), err)
 	}
@@ -269,6 +270,19 @@ func podAt(chunk []byte, path []string) (*corev1.Pod, error) {
 		return nil, fmt.Errorf("%s: there are no containers", strings.Join(append(slices.Clone(path), "spec", "containers"), "."))
 	}
 	return pod, nil
+}
+
+// wanted is a type as YAML has it.
+func wanted(t reflect.Type) string {
+	switch t.Kind() { //nolint:exhaustive // others are called what they are
+	case reflect.Slice:
+		return "list"
+	case reflect.Map, reflect.Struct:
+		return "map"
+	case reflect.Int32, reflect.Int64:
+		return "whole number"
+	}
+	return t.Kind().String()
 }
 
 // member is an entry of a map or an element of a list, nil where there is none.

@@ -207,6 +207,7 @@ func TestForms(t *testing.T) {
 		"a merge key for what is not changed": {text: "base: &base {restartPolicy: Always}\n" + head + spec + "  <<: *base\n" + app, keeps: "<<: *base\n"},
 		"a merge key for volumes":             {text: "base: &base\n  volumes: [{name: data, emptyDir: {}}]\n" + head + spec + "  <<: *base\n" + app, fault: "spec.volumes is from a YAML merge key (<<); write it out"},
 		"an annotation without quotes":        {text: head + "  annotations: {outrigger.dev/port: 7000}\n" + spec + app, fault: "metadata.annotations: a number where a string is needed; write it in quotes"},
+		"a map in place of a list":            {text: head + spec + "  containers: {name: app}\n", fault: "spec.containers: a map where a list is needed"},
 		"a Job of another API":                {text: "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec: {tasks: []}\n---\n" + head + spec + app, keeps: "spec: {tasks: []}\n---\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -331,6 +332,7 @@ func TestDecisions(t *testing.T) {
 		"low port":              {annotate("outrigger.dev/listen-port", "80"), enabled, Refused, BadAnnotation, "from 1024"},
 		"same port":             {annotate("outrigger.dev/listen-port", "9902"), enabled, Refused, BadAnnotation, "outrigger.dev/health-port: 9902 is also the listen-port"},
 		"misspelt":              {annotate("outrigger.dev/prot", "1"), enabled, Refused, BadAnnotation, "outrigger.dev/prot: annotation is unknown; did you mean outrigger.dev/port?"},
+		"a label":               {annotate(Label, "enabled"), enabled, Refused, BadAnnotation, "outrigger.dev/inject: is a label; move it to metadata.labels"},
 		"unknown":               {annotate("outrigger.dev/colour-of-logs", "1"), enabled, Refused, BadAnnotation, "annotation is unknown; known are admin-port, app-sleep"},
 		"too long":              {annotate("outrigger.dev/image", strings.Repeat("a", 513)), enabled, Refused, BadAnnotation, "outrigger.dev/image: value has 513 bytes; shorten it to 512"},
 		"config map":            {annotate("outrigger.dev/config-map", "Shop"), enabled, Refused, BadAnnotation, "outrigger.dev/config-map: \"Shop\": must be the name of a ConfigMap"},

@@ -185,6 +185,8 @@ func parse(namespace, pod map[string]string) (settings, *Refusal) {
 	for _, short := range slices.Sorted(maps.Keys(all)) {
 		value, a := all[short], known[short]
 		switch {
+		case Prefix+short == Label:
+			return s, refuse(BadAnnotation, Label, "is a label; move it to metadata.labels")
 		case a.set == nil:
 			return s, refuse(BadAnnotation, Prefix+short, fmt.Sprintf("annotation is unknown; %s", nearest(short, slices.Sorted(maps.Keys(known)))))
 		case len(value) > maxValueBytes:

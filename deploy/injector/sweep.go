@@ -91,7 +91,7 @@ func (s *Sweep) once(ctx context.Context) error {
 	state := sweepState{seen: map[types.UID]bool{}, counts: map[string]int{}}
 	spaces := map[string]inject.Namespace{}
 	var labelled []string
-	if err := pages(ctx, s.Client, &corev1.NamespaceList{}, nil, func(list *corev1.NamespaceList) {
+	if err := pages(ctx, s.Client, nil, func(list *corev1.NamespaceList) {
 		for n := range list.Items {
 			space := spaceOf(&list.Items[n])
 			spaces[space.Name] = space
@@ -110,11 +110,11 @@ func (s *Sweep) once(ctx context.Context) error {
 		}
 	}
 	for _, name := range labelled {
-		if err := pages(ctx, s.Client, &corev1.PodList{}, []client.ListOption{client.InNamespace(name)}, look); err != nil {
+		if err := pages(ctx, s.Client, []client.ListOption{client.InNamespace(name)}, look); err != nil {
 			return fmt.Errorf("list pods of the namespace %s: %w", name, err)
 		}
 	}
-	if err := pages(ctx, s.Client, &corev1.PodList{}, []client.ListOption{client.HasLabels{inject.Label}}, look); err != nil {
+	if err := pages(ctx, s.Client, []client.ListOption{client.HasLabels{inject.Label}}, look); err != nil {
 		return fmt.Errorf("list labelled pods: %w", err)
 	}
 	s.Metrics.without.Reset()
@@ -134,10 +134,15 @@ func (s *Sweep) once(ctx context.Context) error {
 	return nil
 }
 
-// pages lists objects, a page at a time.
-func pages[L client.ObjectList](ctx context.Context, c client.Client, list L, options []client.ListOption, use func(L)) error {
+// pages lists objects, a page at a time. Each page is a new list: what JSON leaves out, such as the end of the pages and the
+// labels of a pod without any, a list that was used keeps.
+func pages[T any, L interface {
+	*T
+	client.ObjectList
+}](ctx context.Context, c client.Client, options []client.ListOption, use func(L)) error {
 	next := ""
 	for {
+		list := L(new(T))
 		if err := c.List(ctx, list, append(slices.Clone(options), client.Limit(pageSize), client.Continue(next))...); err != nil {
 			return err
 		}

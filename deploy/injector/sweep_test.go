@@ -4,6 +4,7 @@ package injector
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -233,5 +234,31 @@ func TestEvictionRefused(t *testing.T) {
 	}
 	if n := testutil.ToFloat64(s.Metrics.restarts.WithLabelValues("refused")); n != 1 {
 		t.Errorf("%v refusals are counted", n)
+	}
+}
+
+// TestPages: a page that is decoded from JSON has nothing of the one before it, not even the token that asks for another page.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	texts := []string{
+		`{"metadata":{"continue":"2"},"items":[{"metadata":{"name":"a","labels":{"outrigger.dev/inject":"enabled"}}},{"metadata":{"name":"b"}}]}`,
+		`{"metadata":{},"items":[{"metadata":{"name":"c"}}]}`,
+	}
+	asked := 0
+	_, c := decider(t)
+	paged := interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+		if asked++; asked > len(texts) {
+			return fmt.Errorf("page %d is asked for", asked)
+		}
+		return json.Unmarshal([]byte(texts[asked-1]), list)
+	}})
+	var got []string
+	err := pages(t.Context(), paged, nil, func(list *corev1.PodList) {
+		for n := range list.Items {
+			got = append(got, fmt.Sprintf("%s %d", list.Items[n].Name, len(list.Items[n].Labels)))
+		}
+	})
+	if want := []string{"a 1", "b 0", "c 0"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bench/internal/load"
@@ -53,7 +54,7 @@ const settings = "catalog: {refresh_interval: 1s}\nlimits: {max_concurrent_calls
 const payload = 36
 
 // lists is how often the tools are listed in a stage.
-const lists = 5
+const lists = 15
 
 // Measure makes the rounds. Head is left to the caller.
 func Measure(ctx context.Context, opts Options, say func(string, ...any)) (out *report.Many, err error) {
@@ -121,7 +122,11 @@ func (o *Options) stage(ctx context.Context, into *[]report.ManyFigure, sound, o
 		if err := dead.Stop(); err != nil {
 			return err
 		}
-		defer o.hang(ctx, s)()
+		end, err := o.hang(ctx, s)
+		defer end()
+		if err != nil {
+			return err
+		}
 	}
 	figure, err := o.calls(ctx, s, called)
 	if err != nil {
@@ -196,20 +201,53 @@ func (o *Options) calls(ctx context.Context, s *sidecar.Sidecar, called int) (ou
 	return report.ManyFigure{P50: sample.Percentile(0.5), P99: sample.Percentile(0.99), CPU: sample.CPUPerCall(process)}, nil
 }
 
-// hang has calls wait for the slow backend, the first of the odd ones, and returns what ends them. Those beyond its share are rejected at once.
-func (o *Options) hang(ctx context.Context, s *sidecar.Sidecar) (end func()) {
-	ctx, cancel := context.WithCancel(ctx)
+// hang has calls wait for the slow backend, the first of the odd ones, and returns what ends them. Those beyond its share are rejected
+// at once; until that has happened they take slots, so that calls to others could be rejected too.
+func (o *Options) hang(ctx context.Context, s *sidecar.Sidecar) (end func(), err error) {
+	calling, cancel := context.WithCancel(ctx)
 	var calls sync.WaitGroup
+	var answered atomic.Int64
 	transport := &http.Transport{}
 	for i := range o.Hanging {
 		calls.Go(func() {
-			_, _ = ask(ctx, transport, s.Addr, `{"jsonrpc":"2.0","id":"hangs-`+strconv.Itoa(i)+`","method":"tools/call","params":{"name":"odd0.lab.echo","arguments":{}}}`)
+			_, _ = ask(calling, transport, s.Addr, `{"jsonrpc":"2.0","id":"hangs-`+strconv.Itoa(i)+`","method":"tools/call","params":{"name":"odd0.lab.echo","arguments":{}}}`)
+			answered.Add(1)
 		})
 	}
-	return func() {
+	end = func() {
 		cancel()
 		calls.Wait()
 		transport.CloseIdleConnections()
+	}
+	for before := -1; ; {
+		text, err := fetch(ctx, http.DefaultTransport, http.MethodGet, "http://"+s.Admin+"/readyz?verbose", nil)
+		if err != nil {
+			return end, err
+		}
+		inFlight := 0
+		if found := underWay.FindSubmatch(text); found != nil {
+			inFlight, _ = strconv.Atoi(string(found[1])) // digits
+		}
+		if inFlight+int(answered.Load()) >= o.Hanging && inFlight == before {
+			return end, nil
+		}
+		before = inFlight
+		if err := pause(ctx); err != nil {
+			return end, err
+		}
+	}
+}
+
+// underWay is what /readyz says of the calls that were begun.
+var underWay = regexp.MustCompile(`(\d+) requests in flight`)
+
+// pause passes the time between two looks.
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(20 * time.Millisecond):
+		return nil
 	}
 }
 
@@ -234,10 +272,8 @@ func awaitList(ctx context.Context, s *sidecar.Sidecar, backends int) ([]string,
 		if len(prefixes) >= backends {
 			return ofSound(all), nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
+		if err := pause(ctx); err != nil {
+			return nil, err
 		}
 	}
 }
