@@ -36,6 +36,8 @@ type journal struct {
 	// Asked are the calls that the user is asked about, and Granted those that the user agreed to, by tools: how many at most.
 	Asked   map[string]int `json:"q,omitempty"`
 	Granted map[string]int `json:"c,omitempty"`
+	// Views are what the caller sees of the results of the tools that were called, by their names; see [rulebook.kept].
+	Views map[string]string `json:"v,omitempty"`
 
 	mu     sync.Mutex
 	size   int
@@ -90,6 +92,29 @@ func (j *journal) add(call *program.Call, digest, result []byte, failed *errmap.
 		made.Error = failed.Code
 	}
 	j.Entries, j.about = append(j.Entries, entry), append(j.about, made)
+}
+
+// manyViews is in the place of the views of a tool whose results were not all made for one.
+const manyViews = "-"
+
+// saw notes what the caller sees of the results of a tool that is called.
+func (j *journal) saw(tool, view string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if before, ok := j.Views[tool]; ok && before != view {
+		view = manyViews
+	}
+	if j.Views == nil {
+		j.Views = map[string]string{}
+	}
+	j.Views[tool] = view
+}
+
+// kept is the [rulebook.kept] of what is made of the results of a program's calls; see [rulebook.mayReadAll].
+func (j *journal) kept() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return string(encoded(j.Views))
 }
 
 // replay is the answer that is kept for a call; ok is false if there is none.
@@ -149,7 +174,7 @@ func (r *programRun) sealable(most int) ([]byte, *errmap.Error) {
 }
 
 // resume reads what the caller brought back from an earlier round.
-func (r *programRun) resume(_ context.Context) *errmap.Error {
+func (r *programRun) resume(ctx context.Context) *errmap.Error {
 	c := r.outer
 	text, member := c.state.backend, c.req.At("request_state")
 	if values, ok := c.req.Header[backend.ApprovalHeader]; ok && len(text) == 0 {
@@ -184,5 +209,5 @@ func (r *programRun) resume(_ context.Context) *errmap.Error {
 		j.size += len(j.Entries[i].Result)
 	}
 	r.consented = maps.Clone(j.Granted)
-	return nil
+	return r.parts.rulebook.mayReadAll(ctx, c.catalog, j.Views)
 }

@@ -74,7 +74,14 @@ func (h *Host) MayUse(ctx context.Context, tool *catalog.Tool) *errmap.Error {
 // MayRead returns PERMISSION_DENIED if the caller in ctx sees something else of the results of a tool than a result that was made for
 // a view has, else nil. A nil tool is gone.
 func (h *Host) MayRead(ctx context.Context, tool *catalog.Tool, name, view string) *errmap.Error {
-	return h.parts.rulebook.mayRead(ctx, tool, name, view)
+	if name != catalog.RunName {
+		return h.parts.rulebook.mayRead(ctx, tool, name, view)
+	}
+	var views map[string]string
+	if view != "" && json.Unmarshal([]byte(view), &views) != nil {
+		return errmap.New(errmap.InternalError)
+	}
+	return h.parts.rulebook.mayReadAll(ctx, h.Current(), views)
 }
 
 // NotPermitted is PERMISSION_DENIED for what a caller may not use.

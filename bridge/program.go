@@ -29,6 +29,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/program"
 	"github.com/outrigger-mcp/outrigger/internal/program/check"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
@@ -464,6 +465,7 @@ func (r *programRun) ask(_ context.Context, asks map[string]*outriggerv1.InputRe
 
 // end is what has become of the run.
 func (r *programRun) end(ctx context.Context, out *program.Outcome) (outcome string, failed *errmap.Error) {
+	r.outer.view = policy.KeptAs(r.journal.kept()) // for what is held of it
 	if len(r.pending) > 0 {
 		return r.await(ctx, out)
 	}
@@ -623,6 +625,7 @@ func (r *programRun) Call(ctx context.Context, call *program.Call) (result []byt
 	req.Events = r.passOn(ctx)
 	r.progress(ctx, call)
 	req.Span = r.outer.req.Span.Part("execute_tool")
+	r.journal.saw(call.Tool.Name, r.parts.rulebook.kept(ctx, call.Tool))
 	resp := r.call(ctx, req)
 	EndSpan(req.Span, resp, req.Protocol, resp.About(nil))
 	result, failed, wait := r.outcome(resp)

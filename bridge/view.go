@@ -52,6 +52,17 @@ func (p *rulebook) mayRead(ctx context.Context, tool *catalog.Tool, name, then s
 		errmap.Message("Permission denied: the policy or the classes of the caller have changed since this result was made, so that it is not shown. Make the call again if it may have its effect twice"))
 }
 
+// mayReadAll is mayRead for what was made of the results of several tools, by their names.
+func (p *rulebook) mayReadAll(ctx context.Context, cat *catalog.Catalog, views map[string]string) *errmap.Error {
+	for name, then := range views {
+		tool, _ := cat.Lookup(name)
+		if failed := p.mayRead(ctx, tool, name, then); failed != nil {
+			return failed
+		}
+	}
+	return nil
+}
+
 // upstream is the RPC backend of a call, as the caller in ctx may see it.
 func (s *sender) upstream(ctx context.Context, at *Backend, c *toolCall) Upstream {
 	if s.views == nil {

@@ -258,18 +258,24 @@ func TestWhatIsKeptIsForOneView(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sees := &mcptest.Blind{At: blind[0]}
-			g := newTaintRig(t, "mask", func(r mcptest.Rules) mcptest.Rules {
+			g := newMarkedRig(t, byPolicy, "mask", func(r mcptest.Rules) mcptest.Rules {
 				sees.Rules = r
 				return sees
-			})
+			}, compacted)
 			ask := func(question proto.Message) string {
 				return all(g.rig.Handle(t.Context(), &mcptest.Call{Question: question, Tasks: true, Caller: "ann"}))
 			}
 			begun := g.rig.Handle(t.Context(), &mcptest.Call{Tool: "shop.slow", Arguments: `{"id":"1"}`, Tasks: true, Caller: "ann"})
 			large := all(g.rig.Handle(t.Context(), &mcptest.Call{Tool: "shop.list", Arguments: `{"id":"1"}`, Caller: "ann", Budget: 200}))
+			program := func(text string) string {
+				return all(g.rig.Handle(t.Context(), &mcptest.Call{Tool: runName, Arguments: `{"program":` + quoted(text) + `}`, Caller: "ann", Budget: 200}))
+			}
+			held := func(reply string) proto.Message {
+				return &outriggerv1.ReadResourceRequest{Uri: regexp.MustCompile(`outrigger://results/[A-Za-z0-9._~-]+`).FindString(reply)}
+			}
 			kept := map[string]proto.Message{
-				"task": &outriggerv1.GetTaskRequest{TaskId: begun.Outcome.GetTask().GetTaskId()},
-				"held": &outriggerv1.ReadResourceRequest{Uri: regexp.MustCompile(`outrigger://results/[A-Za-z0-9._~-]+`).FindString(large)},
+				"task": &outriggerv1.GetTaskRequest{TaskId: begun.Outcome.GetTask().GetTaskId()}, "held": held(large),
+				"program": held(program(`result = shop.list(id="1")`)),
 			}
 			testkit.Until(t, "the task ends", func() bool { return leak(ask(kept["task"]), plainText) != "" })
 			for round, at := range []string{blind[0], blind[1], blind[0]} {

@@ -198,7 +198,7 @@ func (s *Service) mayReadHeld(ctx context.Context, d *content.Document) *errmap.
 	if who := identity.FromContext(ctx); !who.MayCall(name) {
 		return s.host.NotPermitted(who, "tool "+name)
 	}
-	return nil
+	return s.host.MayRead(ctx, nil, name, d.View)
 }
 
 // wholeRunes is a part of a text without a character that it has only the beginning of,

@@ -206,6 +206,9 @@ func (v *View) Key() string {
 	return v.key
 }
 
+// KeptAs is a view of which no more is known than its key for what is kept: of what is made of the results of several tools.
+func KeptAs(key string) *View { return &View{kept: func() string { return key }} }
+
 // Kept identifies what the view treats, and how, for results that are kept: at all replicas and after a restart it is the same for the
 // same policy about results, the same tool and a caller who is the same to them. It is empty for nil.
 func (v *View) Kept() string {
