@@ -36,7 +36,7 @@ func (h *Handler) beginUnrecorded(ctx context.Context, in *Inbound) (reply *Repl
 	in.ctx = ctx
 	msg := in.Message
 	switch {
-	case msg.Kind == jsonrpc.KindSuccess || msg.Kind == jsonrpc.KindError:
+	case msg.Kind == jsonrpc.KindSuccess || msg.Kind == jsonrpc.KindError || msg.Responds:
 		return ready(h.strayResponse(in))
 	case msg.Fault != nil:
 		refused := h.refuse(in, FaultError(msg.Fault))

@@ -152,6 +152,7 @@ func (e *Envelope) As(p Profile) Message {
 	m := e.as(p)
 	if m.Fault != nil {
 		m.Asked = e.asked()
+		m.Responds = !e.has(memberMethod) && (e.has(memberResult) || e.has(memberError))
 	}
 	return m
 }
@@ -375,8 +376,9 @@ type Message struct {
 	Result json.RawMessage
 	Error  *ErrorObject
 	Fault  *Fault
-	// Asked is set where Fault is.
-	Asked Asked
+	// Asked and Responds are set where Fault is. Responds: it has a result or an error and no method, so its sender waits for nothing.
+	Asked    Asked
+	Responds bool
 
 	index jsontext.Index // of Params
 }

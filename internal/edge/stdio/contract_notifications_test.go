@@ -54,6 +54,7 @@ func TestContractOfNotifications(t *testing.T) {
 			p := talk(t.Context(), t, pipeline, stdio.Options{Mode: mode})
 			strays := []string{
 				`{"jsonrpc":"2.0","id":"a","result":{}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}`, `{"jsonrpc":"2.0","error":{"code":1,"message":"x"}}`,
+				`{"jsonrpc":"2.0","result":{}}`, `{"jsonrpc":"2.0","id":2,"result":{},"error":{"code":1,"message":"x"}}`, `{"jsonrpc":"2.0","id":3,"Result":{},"error":{}}`,
 				`{"method":"notifications/x"}`, `{"jsonrpc":"1.0","method":"notifications/x"}`, `{"jsonrpc":"2.0","method":""}`,
 			}
 			p.send(strays...)
