@@ -115,7 +115,7 @@ func TestWatchedSteps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			memory := mcptest.OwnMemory(t) // the first refusal of arguments makes channels, which belong to its bubble
+			memory := mcptest.Memory(t)
 			synctest.Test(t, func(t *testing.T) {
 				b := bridge.New(memory, echoesAfter(time.Second), correlate.New(correlate.Options{}), tt.opts)
 				defer b.Watch()()

@@ -179,8 +179,19 @@ func OwnMemory(t testing.TB) *catalog.Live {
 	return live
 }
 
-// memory builds the catalog on first use.
-var memory = sync.OnceValues(newMemory)
+// memory builds the catalog on first use. Its tools have refused something by then, so that no bubble of synctest is the first to have
+// their validators made: what waits for one would be of that bubble, and end the process in another.
+var memory = sync.OnceValues(func() (*catalog.Live, error) {
+	live, err := newMemory()
+	if err == nil {
+		for _, tool := range live.Current().Tools() {
+			if tool.In != nil {
+				_, _ = tool.In.ToWire(nil, []byte(`{"no such field":1}`))
+			}
+		}
+	}
+	return live, err
+})
 
 func newMemory() (*catalog.Live, error) {
 	live := catalog.NewLive([]source.Source{Source()}, catalog.LiveOptions{Build: catalog.BuildOptions{Programs: true}})
