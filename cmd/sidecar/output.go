@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -278,4 +279,34 @@ func printJSON(out io.Writer, v any) error {
 	}
 	_, err := out.Write(jsontext.Visible(indented.Bytes(), 0))
 	return err
+}
+
+// cut shortens a text to columns of a terminal, and says so.
+func cut(text string, columns int) string {
+	used, end := 0, 0 // end leaves a column for the sign
+	for i, r := range text {
+		if used < columns {
+			end = i
+		}
+		if used += width(r); used > columns {
+			return text[:end] + strings.Repeat("…", min(columns, 1))
+		}
+	}
+	return text
+}
+
+func columnsOf(text string) int {
+	n := 0
+	for _, r := range text {
+		n += width(r)
+	}
+	return n
+}
+
+// width is how many columns terminals give a character: two for ideographs and the like.
+func width(r rune) int {
+	if r >= 0x1100 && unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana) || r >= 0xff01 && r <= 0xff60 || r >= 0x1f300 && r <= 0x1faff {
+		return 2
+	}
+	return 1
 }

@@ -462,36 +462,6 @@ const maxForeign = 2048
 // cellOf is a foreign text that cannot change the terminal: see cell.
 func cellOf(text string) string { return cell(text[:min(len(text), maxForeign)]) }
 
-// cut shortens a text to columns of a terminal, and says so.
-func cut(text string, columns int) string {
-	used, end := 0, 0 // end leaves a column for the sign
-	for i, r := range text {
-		if used < columns {
-			end = i
-		}
-		if used += width(r); used > columns {
-			return text[:end] + strings.Repeat("…", min(columns, 1))
-		}
-	}
-	return text
-}
-
-func columnsOf(text string) int {
-	n := 0
-	for _, r := range text {
-		n += width(r)
-	}
-	return n
-}
-
-// width is how many columns terminals give a character: two for ideographs and the like.
-func width(r rune) int {
-	if r >= 0x1100 && unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana) || r >= 0xff01 && r <= 0xff60 || r >= 0x1f300 && r <= 0x1faff {
-		return 2
-	}
-	return 1
-}
-
 // text is a quantile as a person reads it.
 func (d *durations) text(share float64) string {
 	if s := d.quantile(share); !math.IsInf(s, 1) || len(d.bounds) == 0 {
