@@ -71,7 +71,7 @@ func TestTheProgressLineDoesNotWrap(t *testing.T) {
 	line.show(client.Progress{Done: "1", Message: strings.Repeat("界", narrow)})
 	line.show(client.Progress{Done: "2"})
 	line.clear()
-	for _, shown := range strings.Split(out.String(), "\r") {
+	for shown := range strings.SplitSeq(out.String(), "\r") {
 		if columnsOf(shown) >= narrow {
 			t.Errorf("%d columns: %q", columnsOf(shown), shown)
 		}
