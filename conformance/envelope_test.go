@@ -85,7 +85,7 @@ func badEnvelopes() []badEnvelope {
 		{name: "params string", raw: `{"jsonrpc":"2.0","id":"a","method":"ping","params":"x"}`, want: badShape},
 		{name: "no params", raw: `{"jsonrpc":"2.0","id":"a","method":"ping"}`, want: badShape, canonicalOnly: true},
 		{name: "neither method nor result", raw: `{"jsonrpc":"2.0","id":"a","params":{}}`, want: badShape},
-		{name: "result and error", raw: `{"jsonrpc":"2.0","id":"a","result":{},"error":{"code":1,"message":"x"}}`, want: badShape},
+		{name: "result and error", raw: `{"jsonrpc":"2.0","id":"a","result":{},"error":{"code":1,"message":"x"}}`, want: badShape, unasked: true},
 		{name: "an unexpected response", raw: `{"jsonrpc":"2.0","id":"a","result":{}}`, want: badShape, unasked: true},
 		{name: "an unexpected error", raw: `{"jsonrpc":"2.0","id":"a","error":{"code":1,"message":"x"}}`, want: badShape, unasked: true},
 		{name: "a notification without jsonrpc", raw: `{"method":"notifications/x"}`, want: badShape, unasked: true},
