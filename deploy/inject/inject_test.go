@@ -223,7 +223,7 @@ func TestForms(t *testing.T) {
 			if err != nil || len(results) != 1 || results[0].Decision.Outcome != Injected {
 				t.Fatalf("%+v, %v", results, err)
 			}
-			if bytes.Contains([]byte(tc.text), []byte("\r")) && bytes.Count(got, []byte("\n")) != bytes.Count(got, []byte("\r\n")) {
+			if strings.Contains(tc.text, "\r") && bytes.Count(got, []byte("\n")) != bytes.Count(got, []byte("\r\n")) {
 				t.Errorf("some lines end without CR:\n%q", got)
 			}
 			back, _, err := i.Documents(got, Manifest{Remove: true})

@@ -86,9 +86,10 @@ func Measure(ctx context.Context, opts Options, say func(string, ...any)) (out *
 
 // stage measures a sidecar with some sound backends and the odd ones, of which the first are called, and adds what it finds.
 func (o *Options) stage(ctx context.Context, into *[]report.ManyFigure, sound, odd []string, called int) (err error) {
-	config := "backends:\n"
+	var config strings.Builder
+	config.WriteString("backends:\n")
 	for i, addr := range sound {
-		config += fmt.Sprintf("- {name: %[1]s, url: 'grpc://%[2]s', prefix: %[1]s}\n", name(i), addr)
+		fmt.Fprintf(&config, "- {name: %[1]s, url: 'grpc://%[2]s', prefix: %[1]s}\n", name(i), addr)
 	}
 	var dead *proc.Process
 	if len(odd) > 0 {
@@ -98,11 +99,11 @@ func (o *Options) stage(ctx context.Context, into *[]report.ManyFigure, sound, o
 		}
 		defer func() { err = errors.Join(err, dead.Stop()) }()
 		for i, addr := range append(slices.Clone(odd), addr) {
-			config += fmt.Sprintf("- {name: odd%[1]d, url: 'grpc://%[2]s', prefix: odd%[1]d}\n", i, addr)
+			fmt.Fprintf(&config, "- {name: odd%[1]d, url: 'grpc://%[2]s', prefix: odd%[1]d}\n", i, addr)
 		}
 	}
 	file := filepath.Join(o.Dir, "many.yaml")
-	if err := os.WriteFile(file, []byte(config+settings), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(config.String()+settings), 0o600); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	s, err := sidecar.Start(ctx, o.Binary, o.Dir, "--config", file, "--log-level", "error")
@@ -304,11 +305,11 @@ func timeLists(ctx context.Context, s *sidecar.Sidecar, want []string) (float64,
 func list(ctx context.Context, addr string) ([]string, error) {
 	var out []string
 	for cursor := ""; ; {
-		params, _ := json.Marshal(map[string]string{"cursor": cursor}) // strings
-		if cursor == "" {
-			params = []byte("{}")
+		params := "{}"
+		if cursor != "" {
+			params = fmt.Sprintf(`{"cursor":%q}`, cursor) // of ASCII
 		}
-		text, err := ask(ctx, http.DefaultTransport, addr, `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":`+string(params)+`}`)
+		text, err := ask(ctx, http.DefaultTransport, addr, `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":`+params+`}`)
 		if err != nil {
 			return nil, err
 		}
